@@ -91,7 +91,13 @@ static rl_batch* draw(rl_engine* engine) {
   check(rl_engine_run(engine, &err));
   check(rl_engine_take(engine, &batch, &err));
   expect(rl_batch_count(batch) == GROUP && untouched(request.tail), "rl_request");
-  for (i = 0; i < GROUP; ++i) check(rl_batch_set_reward(batch, i, (double)i, &err));
+  for (i = 0; i < GROUP; ++i) {
+    GUARDED(rl_score, score);
+    rl_score_init(&score.value, sizeof score.value);
+    score.value.reward = (double)i;
+    check(rl_batch_score(batch, i, &score.value, 1, &err));
+    expect(untouched(score.tail), "rl_score");
+  }
   return batch;
 }
 

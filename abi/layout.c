@@ -1,6 +1,6 @@
 /* Layout of the public structs. A struct grows at its end only: the offsets and sizes here are
- * those of the first release and never change, so that programs compiled against it go on working.
- */
+ * those of the first release with the present soname and never change under it, so that programs
+ * compiled against that release continue to work. */
 #include <stddef.h>
 
 #include "rl.h"
@@ -23,6 +23,31 @@ RL_AT(rl_option_info, max_u64, 104);
 RL_AT(rl_option_info, max_f64, 120);
 RL_AT(rl_option_info, num_choices, 128);
 RL_AT_LEAST(rl_option_info, 136);
+
+RL_AT(rl_option_value, struct_size, 0);
+RL_AT(rl_option_value, type, 8);
+RL_AT(rl_option_value, is_default, 12);
+RL_AT(rl_option_value, i64, 16);
+RL_AT(rl_option_value, num_items, 40);
+RL_AT_LEAST(rl_option_value, 48);
+
+RL_AT(rl_runtime_info, struct_size, 0);
+RL_AT(rl_runtime_info, reserved_bytes, 8);
+RL_AT(rl_runtime_info, threads, 16);
+RL_AT_LEAST(rl_runtime_info, 24);
+
+RL_AT(rl_score, struct_size, 0);
+RL_AT(rl_score, sample_id, 8);
+RL_AT(rl_score, reward, 16);
+RL_AT(rl_score, parts, 24);
+RL_AT(rl_score, failure, 40);
+RL_AT_LEAST(rl_score, 56);
+
+RL_AT(rl_feed_row, struct_size, 0);
+RL_AT(rl_feed_row, json, 8);
+RL_AT(rl_feed_row, ids, 24);
+RL_AT(rl_feed_row, tag, 40);
+RL_AT_LEAST(rl_feed_row, 56);
 
 RL_AT(rl_plan_info, struct_size, 0);
 RL_AT(rl_plan_info, total_bytes, 8);
@@ -63,7 +88,7 @@ RL_AT(rl_sample_view, tag, 120);
 RL_AT(rl_sample_view, prompt_text, 136);
 RL_AT(rl_sample_view, text, 152);
 RL_AT(rl_sample_view, finished_ns, 184);
-RL_AT_LEAST(rl_sample_view, 192);
+RL_AT_LEAST(rl_sample_view, 256);
 RL_AT(rl_sample_view, num_top, 192);
 RL_AT(rl_sample_view, num_aborts, 216);
 
@@ -75,7 +100,7 @@ RL_AT(rl_event_view, data_row, 40);
 RL_AT(rl_event_view, value, 48);
 RL_AT(rl_event_view, num_metrics, 64);
 RL_AT(rl_event_view, text_len, 80);
-RL_AT_LEAST(rl_event_view, 88);
+RL_AT_LEAST(rl_event_view, 96);
 RL_AT(rl_event_view, purpose, 88);
 
 RL_AT(rl_pipeline_stats, struct_size, 0);
@@ -87,13 +112,14 @@ RL_AT(rl_pipeline_stats, tokens_generated, 72);
 RL_AT(rl_pipeline_stats, prompts_drawn, 104);
 RL_AT(rl_pipeline_stats, late_scores, 136);
 RL_AT(rl_pipeline_stats, nonfinite_scores, 160);
-RL_AT_LEAST(rl_pipeline_stats, 168);
+RL_AT(rl_pipeline_stats, feed_capacity, 176);
+RL_AT_LEAST(rl_pipeline_stats, 184);
 
 RL_AT(rl_request, struct_size, 0);
 RL_AT(rl_request, prompt, 8);
 RL_AT(rl_request, num_samples, 24);
 RL_AT(rl_request, sampling, 32);
-RL_AT_LEAST(rl_request, 40);
+RL_AT_LEAST(rl_request, 56);
 RL_AT(rl_request, priority, 40);
 
 RL_AT(rl_engine_stats, struct_size, 0);
@@ -101,7 +127,7 @@ RL_AT(rl_engine_stats, running, 8);
 RL_AT(rl_engine_stats, blocks_total, 32);
 RL_AT(rl_engine_stats, forwards, 56);
 RL_AT(rl_engine_stats, decode_ns, 80);
-RL_AT_LEAST(rl_engine_stats, 88);
+RL_AT_LEAST(rl_engine_stats, 224);
 RL_AT(rl_engine_stats, begun, 88);
 
 RL_AT(rl_buffer_file_info, struct_size, 0);
@@ -125,7 +151,7 @@ RL_AT(rl_algo_tokens, mask, 40);
 RL_AT(rl_algo_tokens, logprobs, 56);
 RL_AT(rl_algo_tokens, ref_logprobs, 80);
 RL_AT(rl_algo_tokens, baselines, 104);
-RL_AT_LEAST(rl_algo_tokens, 112);
+RL_AT_LEAST(rl_algo_tokens, 136);
 RL_AT(rl_algo_tokens, sample_ids, 112);
 RL_AT(rl_algo_tokens, reward_parts, 128);
 

@@ -65,11 +65,7 @@ class Host {
   static constexpr uint64_t kGroup = 8;
   uint64_t samples() const { return prompts_ * kGroup; }
 
-  uint64_t capacity() const {
-    uint64_t rows = 0;
-    call(rl_pipeline_feed_capacity, pipeline_, &rows);
-    return rows;
-  }
+  uint64_t capacity() const { return stats().feed_capacity; }
 
   void start() {
     const int32_t ids[] = {1, 2, 3};
@@ -93,7 +89,11 @@ class Host {
   }
 
   void score(const rl_sample_view& sample) {
-    call(rl_pipeline_score, pipeline_, sample.sample_id, static_cast<double>(sample.slot));
+    rl_score score;
+    rl_score_init(&score, sizeof score);
+    score.sample_id = sample.sample_id;
+    score.reward = sample.slot;
+    call(rl_pipeline_score, pipeline_, &score, size_t{1}, static_cast<rl_status*>(nullptr));
   }
 
   rl_pipeline_stats stats() const {
@@ -108,8 +108,11 @@ class Host {
     call(rl_options_set_text, options_, key, RL_NUL_TERMINATED, value.c_str(), value.size());
   }
   void feed(const int32_t (&ids)[3]) {
-    call(rl_pipeline_feed_ids, pipeline_, ids, std::size(ids), static_cast<const char*>(nullptr),
-         size_t{0});
+    rl_feed_row row;
+    rl_feed_row_init(&row, sizeof row);
+    row.ids = ids;
+    row.num_ids = std::size(ids);
+    call(rl_pipeline_feed, pipeline_, &row, int64_t{0});
   }
 
   uint64_t prompts_;

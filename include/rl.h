@@ -26,9 +26,9 @@
  * releases with rl_error_release. RL_TIMEOUT, RL_DONE and RL_INTERRUPTED are results, not failures:
  * they leave *err NULL. Treat a code unknown to you as a failure.
  *
- * Outs. Result parameters come before err and may not be NULL. Whenever the status is not RL_OK
- * they are zero or NULL; a result struct is zeroed except for its struct_size. A handle returned in
- * a result parameter belongs to the caller, who ends it.
+ * Outs. Result parameters come before err and may not be NULL, unless their comment says so.
+ * Whenever the status is not RL_OK they are zero or NULL; a result struct is zeroed except for its
+ * struct_size. A handle returned in a result parameter belongs to the caller, who ends it.
  *
  * Text. Strings are UTF-8, passed as pointer and length, and copied. The length RL_NUL_TERMINATED
  * means that the text ends with NUL. A NULL pointer is valid with length 0. Text that librl returns
@@ -44,10 +44,12 @@
  * neutral result.
  *
  * Structs. Each begins with struct_size. rl_xxx_init fills one with its defaults; pass it sizeof
- * your struct. A struct smaller than in its first release is RL_INVALID_ARGUMENT. Of a result
+ * your struct. A struct smaller than in the first release with this soname is
+ * RL_INVALID_ARGUMENT. Of a result
  * struct librl fills the fields that the caller's struct has, and zeroes those that librl does not
  * know; in an input struct those must be zero, else RL_UNSUPPORTED. No byte beyond struct_size is
- * read or written. Reserved fields are zero.
+ * read or written. Reserved fields are zero. All structs of an array have the struct_size of the
+ * first, which is also the distance from one to the next.
  *
  * Threads. Each function states who may call it. "any": every thread, also several at once on one
  * handle; calls that change the same object are serialised. Destroying or releasing a handle during
@@ -240,7 +242,7 @@ RL_API int32_t rl_error_system_code(const rl_error* error);
 RL_API rl_error* rl_error_cause(const rl_error* error);
 
 /* Part `index` of an error that reports several failures at once, as option checks and
- * rl_pipeline_score_many do: a handle of its own that the caller releases. `index` counts from 0;
+ * rl_pipeline_score do: a handle of its own that the caller releases. `index` counts from 0;
  * NULL beyond the last, and for an error that reports a single failure. Thread: any;
  * callback-safe. */
 RL_API rl_error* rl_error_part(const rl_error* error, size_t index);
@@ -328,7 +330,7 @@ RL_API rl_status rl_option_choice(const char* key, size_t key_len, size_t index,
 /* Creates a set with every option at its default. Thread: any. */
 RL_API rl_status rl_options_create(rl_options** out, rl_error** err);
 
-/* Creates an independent copy of a set, which is not frozen. Thread: any. */
+/* Creates an independent copy of a set. Thread: any. */
 RL_API rl_status rl_options_clone(const rl_options* options, rl_options** out, rl_error** err);
 
 /* Ends the set. Objects made from it are not affected: they hold a copy. Thread: any. */
@@ -359,51 +361,32 @@ RL_API rl_status rl_options_set_i64_list(rl_options* options, const char* key, s
 RL_API rl_status rl_options_set_text(rl_options* options, const char* key, size_t key_len,
                                      const char* text, size_t text_len, rl_error** err);
 
-/* Sets an option from one text "key=value", as on a command line, with the value as in
- * rl_options_set_text. Thread: any. */
-RL_API rl_status rl_options_set_assignment(rl_options* options, const char* text, size_t text_len,
-                                           rl_error** err);
+/* The value of an option, from rl_options_get. */
+typedef struct rl_option_value {
+  size_t struct_size;
+  int32_t type;        /* RL_OPTION_BOOL ... */
+  uint32_t is_default; /* 1: equal to the option's default */
+  int64_t i64;  /* of an integer option (I64, U64, DURATION_NS, BYTES), 0 where it does not fit;
+                   of BOOL 0 or 1; else 0 */
+  uint64_t u64; /* as i64 */
+  double f64;   /* of F64, else 0 */
+  uint64_t num_items; /* number of elements of a list, else 0 */
+} rl_option_value;
 
-/* Typed getters of an option. get_i64 and get_u64 read any integer option whose value fits;
- * get_string also reads ENUM. Thread: any. */
-RL_API rl_status rl_options_get_bool(const rl_options* options, const char* key, size_t key_len,
-                                     uint32_t* out, rl_error** err);
-RL_API rl_status rl_options_get_i64(const rl_options* options, const char* key, size_t key_len,
-                                    int64_t* out, rl_error** err);
-RL_API rl_status rl_options_get_u64(const rl_options* options, const char* key, size_t key_len,
-                                    uint64_t* out, rl_error** err);
-RL_API rl_status rl_options_get_f64(const rl_options* options, const char* key, size_t key_len,
-                                    double* out, rl_error** err);
-RL_API rl_status rl_options_get_string(const rl_options* options, const char* key, size_t key_len,
-                                       rl_bytes** out, rl_error** err);
+/* Initialises an rl_option_value: zeroes the `size` bytes of *value and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_option_value_init(rl_option_value* value, size_t size);
 
-/* The number of elements of a list option, and one of its elements; RL_OUT_OF_RANGE beyond the
- * last. Thread: any. */
-RL_API rl_status rl_options_get_list_size(const rl_options* options, const char* key,
-                                          size_t key_len, size_t* out, rl_error** err);
-RL_API rl_status rl_options_get_list_string(const rl_options* options, const char* key,
-                                            size_t key_len, size_t index, rl_bytes** out,
-                                            rl_error** err);
-RL_API rl_status rl_options_get_list_i64(const rl_options* options, const char* key, size_t key_len,
-                                         size_t index, int64_t* out, rl_error** err);
-
-/* The value of an option of any type as text, which rl_options_set_text reads back to the same
- * value. Thread: any. */
-RL_API rl_status rl_options_get_text(const rl_options* options, const char* key, size_t key_len,
-                                     rl_bytes** out, rl_error** err);
-
-/* Whether an option's value equals its default. Thread: any. */
-RL_API rl_status rl_options_is_default(const rl_options* options, const char* key, size_t key_len,
-                                       uint32_t* out, rl_error** err);
+/* The value of an option of any type: its type and number in *value, and in *text the text that
+ * rl_options_set_text reads back to the same value. A STRING and an ENUM are their own text; the
+ * elements of a list are separated by commas, and "\,", "\\", "\n" and "\t" stand for a comma, a
+ * backslash, a newline and a tab inside one. text may be NULL. Thread: any. */
+RL_API rl_status rl_options_get(const rl_options* options, const char* key, size_t key_len,
+                                rl_option_value* value, rl_bytes** text, rl_error** err);
 
 /* Sets an option back to its default. Thread: any. */
 RL_API rl_status rl_options_unset(rl_options* options, const char* key, size_t key_len,
                                   rl_error** err);
-
-/* Freezes the set: every later change is RL_NOT_CHANGEABLE naming the key. Clones are not frozen.
- * Thread: any. */
-RL_API rl_status rl_options_freeze(rl_options* options, rl_error** err);
-RL_API rl_status rl_options_is_frozen(const rl_options* options, uint32_t* out, rl_error** err);
 
 /* Sets all values of a preset, or none. An unknown name is RL_NOT_FOUND with the nearest names.
  * Thread: any. */
@@ -413,15 +396,10 @@ RL_API rl_status rl_options_apply_preset(rl_options* options, const char* name, 
 /* Number of presets. Thread: any; callback-safe. */
 RL_API size_t rl_preset_count(void);
 
-/* Preset `index` in name order: its name, its purpose and its number of settings; RL_OUT_OF_RANGE
- * beyond the last. Owner of the texts: the library. Thread: any. */
-RL_API rl_status rl_preset_at(size_t index, const char** name, const char** doc,
-                              size_t* num_settings, rl_error** err);
-
-/* Setting `index` of a preset, in key order; the value is in the form that rl_options_set_text
- * reads. Owner of the texts: the library. Thread: any. */
-RL_API rl_status rl_preset_setting(const char* name, size_t name_len, size_t index,
-                                   const char** key, const char** value, rl_error** err);
+/* Preset `index` in name order: its name and its purpose; RL_OUT_OF_RANGE beyond the last. What it
+ * sets, a set of its own shows: rl_options_apply_preset, then rl_options_export. Owner of the
+ * texts: the library. Thread: any. */
+RL_API rl_status rl_preset_at(size_t index, const char** name, const char** doc, rl_error** err);
 
 /* Checks combinations of options, which setters cannot see. RL_CONFLICT names both options of each;
  * several violations are the parts of one error (rl_error_part). Creating an object makes the same
@@ -429,39 +407,29 @@ RL_API rl_status rl_preset_setting(const char* name, size_t name_len, size_t ind
  * Thread: any. */
 RL_API rl_status rl_options_validate(const rl_options* options, rl_error** err);
 
-/* Lines "key=value" in key order: all options, or with only_changed 1 those that differ from their
- * default. Thread: any. */
-RL_API rl_status rl_options_dump(const rl_options* options, uint32_t only_changed, rl_bytes** out,
-                                 rl_error** err);
+/* Forms of a set as a whole. */
+enum {
+  RL_FORMAT_TEXT = 1,      /* lines "key=value" in key order, with the texts of rl_options_get */
+  RL_FORMAT_JSON = 2,      /* {"library_version": "...", "options": {KEY: VALUE, ...}} */
+  RL_FORMAT_FLATBUFFER = 3 /* abi/schemas/options.fbs */
+};
 
-/* Lines "key=value" for the options whose values differ between the sets, with the values of
- * `other`, in the form that rl_options_set_assignment takes. Empty for equal sets. Thread: any. */
-RL_API rl_status rl_options_diff(const rl_options* options, const rl_options* other, rl_bytes** out,
-                                 rl_error** err);
+/* Writes a set in a format, RL_FORMAT_TEXT ...: all options, or with only_changed 1 those that
+ * differ from their default. In the two documents durations are in nanoseconds, sizes in bytes,
+ * enums are texts, lists are arrays. Equal sets give equal bytes. Thread: any. */
+RL_API rl_status rl_options_export(const rl_options* options, int32_t format, uint32_t only_changed,
+                                   rl_bytes** out, rl_error** err);
 
-/* The set as a JSON document, {"library_version": "...", "options": {KEY: VALUE, ...}}, or as a
- * FlatBuffers document (abi/schemas/options.fbs): all options, or with only_changed 1 those that
- * differ from their default. Durations are in nanoseconds, sizes in bytes, enums are texts, lists
- * are arrays. Equal sets give equal bytes. Thread: any. */
-RL_API rl_status rl_options_export_json(const rl_options* options, uint32_t only_changed,
-                                        rl_bytes** out, rl_error** err);
-RL_API rl_status rl_options_export_flatbuffer(const rl_options* options, uint32_t only_changed,
-                                              rl_bytes** out, rl_error** err);
-
-/* Sets options from a document that rl_options_export_json or rl_options_export_flatbuffer wrote;
- * options that it does not name keep their values. All or nothing: every violation (unknown key
- * with the nearest, type, range, key given twice) is a part of the error, located by JSON pointer
- * or as options[INDEX], and the set is unchanged. Anything that is not such a document is
- * RL_DATA_LOSS, as are more than 1,024 options in a FlatBuffers document; more than 1,024 options
- * in a JSON document and more than 16 MiB in either form are RL_RESOURCE_EXHAUSTED. Combinations
- * are checked when an object is created. Thread: any. */
-RL_API rl_status rl_options_import_json(rl_options* options, const char* text, size_t text_len,
-                                        rl_error** err);
-RL_API rl_status rl_options_import_flatbuffer(rl_options* options, const void* data, size_t size,
-                                              rl_error** err);
-
-/* A hash of all values, which does not depend on how the set was filled. Thread: any. */
-RL_API rl_status rl_options_hash(const rl_options* options, uint64_t* out, rl_error** err);
+/* Sets options from a document that rl_options_export wrote as RL_FORMAT_JSON or
+ * RL_FORMAT_FLATBUFFER; RL_FORMAT_TEXT, which is for people, is RL_UNSUPPORTED. Options that it
+ * does not name keep their values. All or nothing: every violation (unknown key with the nearest,
+ * type, range, key given twice) is a part of the error, located by JSON pointer or as
+ * options[INDEX], and the set is unchanged. Anything that is not such a document is RL_DATA_LOSS,
+ * as are more than 1,024 options in a FlatBuffers document; more than 1,024 options in a JSON
+ * document and more than 16 MiB in either form are RL_RESOURCE_EXHAUSTED. Combinations are checked
+ * when an object is created. Thread: any. */
+RL_API rl_status rl_options_import(rl_options* options, int32_t format, const void* data,
+                                   size_t size, rl_error** err);
 
 /* A hash of the options that the bits of a run depend on: equal sets give equal runs on one build
  * and machine. Thread: any. */
@@ -532,13 +500,21 @@ RL_API void rl_runtime_destroy(rl_runtime* runtime);
 RL_API rl_status rl_runtime_set_log(rl_runtime* runtime, rl_log_fn fn, void* user_data,
                                     rl_destroy_fn destroy, rl_error** err);
 
-/* Number of compute threads, the calling thread included. Thread: any. */
-RL_API rl_status rl_runtime_threads(const rl_runtime* runtime, int64_t* out, rl_error** err);
+typedef struct rl_runtime_info {
+  size_t struct_size;
+  uint64_t reserved_bytes; /* held now by the arenas of all objects made from the runtime;
+                              rl_plan_info calls them arena_bytes. Other runtimes of the process are
+                              not counted */
+  int64_t threads;         /* compute threads, the calling thread included */
+} rl_runtime_info;
 
-/* Bytes that the arenas of all objects made from the runtime hold now; rl_plan_info calls them
- * arena_bytes. Other runtimes of the process are not counted. Thread: any. */
-RL_API rl_status rl_runtime_reserved_bytes(const rl_runtime* runtime, uint64_t* out,
-                                           rl_error** err);
+/* Initialises an rl_runtime_info: zeroes the `size` bytes of *info and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_runtime_info_init(rl_runtime_info* info, size_t size);
+
+/* What a runtime has and holds. Thread: any. */
+RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info* info,
+                                     rl_error** err);
 
 /* ---- plan ---- */
 
@@ -704,14 +680,6 @@ RL_API rl_status rl_model_decode(const rl_model* model, const int32_t* ids, size
  * behaviour, render the chat and encode the text with RL_TEXT_ALLOW_SPECIAL. Without such input
  * both give the same ids. */
 
-/* Encodes a chat as token ids in the model's chat format: message i has role roles[i] ("system",
- * "user", "assistant") and text contents[i]. role_lens and content_lens may be NULL: then every
- * text ends with NUL. Flags: RL_TEXT_GENERATION_PROMPT. Thread: any. */
-RL_API rl_status rl_model_encode_chat(const rl_model* model, const char* const* roles,
-                                      const size_t* role_lens, const char* const* contents,
-                                      const size_t* content_lens, size_t num_messages,
-                                      uint64_t flags, rl_bytes** ids, rl_error** err);
-
 /* Encodes a chat, given as one JSON object like a row of a data file, as token ids in the model's
  * chat format:
  *   "messages"              list of {"role", "content", ...}; content is a text or a list of parts,
@@ -724,10 +692,10 @@ RL_API rl_status rl_model_encode_chat(const rl_model* model, const char* const* 
  * "YYYY-MM-DD" or "YYYY-MM-DDTHH:MM:SS", is the time that the template function of that name
  * returns; without it that function is undefined. Any other member or a wrong type is RL_DATA_LOSS
  * with its location. Flags: RL_TEXT_GENERATION_PROMPT. Thread: any. */
-RL_API rl_status rl_model_encode_chat_json(const rl_model* model, const char* chat, size_t chat_len,
-                                           uint64_t flags, rl_bytes** ids, rl_error** err);
+RL_API rl_status rl_model_encode_chat(const rl_model* model, const char* chat, size_t chat_len,
+                                      uint64_t flags, rl_bytes** ids, rl_error** err);
 
-/* Renders a chat, given as for rl_model_encode_chat_json, to text. It needs no tokenizer. Flags:
+/* Renders a chat, given as for rl_model_encode_chat, to text. It needs no tokenizer. Flags:
  * RL_TEXT_GENERATION_PROMPT. Thread: any. */
 RL_API rl_status rl_model_render_chat(const rl_model* model, const char* chat, size_t chat_len,
                                       uint64_t flags, rl_bytes** text, rl_error** err);
@@ -816,6 +784,22 @@ typedef struct rl_sample_view {
  * and temperature 1. NULL or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_sample_view_init(rl_sample_view* view, size_t size);
 
+/* What a host says of a sample: its reward, or that it gets none. */
+typedef struct rl_score {
+  size_t struct_size;
+  uint64_t sample_id;
+  double reward;
+  const double* parts; /* [num_parts] reward parts in addition to reward, finite; optional: none */
+  size_t num_parts;
+  const char* failure; /* why the sample gets no reward; NULL: it gets one. reward and parts are not
+                          read then */
+  size_t failure_len;
+} rl_score;
+
+/* Initialises an rl_score: zeroes the `size` bytes of *score and sets struct_size. NULL or a size
+ * too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_score_init(rl_score* score, size_t size);
+
 /* ---- events ---- */
 
 /* Kinds of events, and the fields of rl_event_view and other getters that each kind uses. */
@@ -835,7 +819,7 @@ enum {
   RL_DROP_NONE = 0,
   RL_DROP_STALE = 1,          /* reserved: not used yet */
   RL_DROP_ABORTED = 2,        /* the run failed */
-  RL_DROP_REWARD_ERROR = 3,   /* the host called rl_pipeline_fail */
+  RL_DROP_REWARD_ERROR = 3,   /* the host scored a sample with a failure */
   RL_DROP_REWARD_TIMEOUT = 4, /* a reward did not come within pipeline.reward_timeout_ns */
   RL_DROP_NON_FINITE = 5,     /* logits, or the update of the whole step, were not finite */
   RL_DROP_FILTERED = 6,       /* by pipeline.filter or pipeline.discard_zero_advantage; or no token
@@ -935,14 +919,14 @@ RL_API void rl_event_queue_release(rl_event_queue* queue);
  *     rl_status st = rl_pipeline_next(p, timeout_ns, &ev, &err);
  *     if (st == RL_TIMEOUT) continue;
  *     if (st != RL_OK) break;
- *     if (rl_event_kind(ev) == RL_EVENT_SCORE) ... rl_pipeline_score(p, sample_id, reward, &err);
+ *     if (rl_event_kind(ev) == RL_EVENT_SCORE) ... rl_pipeline_score(p, &score, 1, NULL, &err);
  *     rl_event_release(ev);
  *   }
  *
  * Data. data.path is a JSONL file; a row is {"messages": [{"role": ..., "content": ...}, ...]},
  * {"prompt": "..."} or {"ids": [...]}, with an optional "tag", a text that is returned in every
  * sample of the row. Messages go through the model's chat template, with a generation prompt, and
- * the row may also have the other members of rl_model_encode_chat_json; a prompt is encoded with
+ * the row may also have the other members of rl_model_encode_chat; a prompt is encoded with
  * RL_TEXT_ADD_SPECIAL; ids are used unchanged. With algo.objective = sft a row also has "response",
  * with dpo "chosen" and "rejected", each a text or a list of ids. Unknown keys are errors, as are
  * empty lines. rl_pipeline_create only splits the file into lines: an error within a row ends the
@@ -981,6 +965,7 @@ typedef struct rl_pipeline_stats {
   uint64_t tokens_generated, tokens_trained, tokens_discarded, tokens_in_flight;
   uint64_t prompts_drawn, prompts_trained, prompts_dropped, prompts_open;   /* groups */
   uint64_t late_scores, duplicate_scores, unknown_scores, nonfinite_scores; /* refused rewards */
+  uint64_t feed_size, feed_capacity; /* rows in the feed now, and the most it can hold */
 } rl_pipeline_stats;
 
 /* Initialises an rl_pipeline_stats: zeroes the `size` bytes of *stats and sets struct_size. NULL or
@@ -1011,66 +996,50 @@ RL_API rl_status rl_pipeline_start(rl_pipeline* pipeline, rl_error** err);
 RL_API rl_status rl_pipeline_next(rl_pipeline* pipeline, int64_t timeout_ns, rl_event** out,
                                   rl_error** err);
 
-/* Handles an event: called on the thread inside rl_pipeline_dispatch, with no lock held; it may
- * call every function. If it destroys the pipeline, the remaining events are still handed over. The
- * event is valid during the call only. A return value other than 0 stops dispatching. */
-typedef int32_t (*rl_event_fn)(void* user_data, const rl_event* event);
-
-/* rl_pipeline_next with a callback: waits for the first event, then passes it and all events queued
- * behind it to fn. RL_OK after at least one; RL_INTERRUPTED also when fn returned a value other
- * than 0. user_data remains the caller's. Thread: any. */
-RL_API rl_status rl_pipeline_dispatch(rl_pipeline* pipeline, int64_t timeout_ns, rl_event_fn fn,
-                                      void* user_data, rl_error** err);
-
 /* Makes one rl_pipeline_next, the running or the next one, return RL_INTERRUPTED. Thread: any. */
 RL_API rl_status rl_pipeline_interrupt(rl_pipeline* pipeline, rl_error** err);
 
 /* The queue of the pipeline's events, for its file descriptor. Thread: any. */
 RL_API rl_status rl_pipeline_queue(rl_pipeline* pipeline, rl_event_queue** out, rl_error** err);
 
-/* Gives a sample its reward; samples may be scored in any order until their deadline. Refused and
- * counted: RL_NOT_FOUND (no such sample), RL_DUPLICATE (scored before), RL_LATE (its group was
- * dropped), RL_NON_FINITE. With model.reward_path no sample waits for the host: this,
- * rl_pipeline_score_parts, rl_pipeline_score_many and rl_pipeline_fail are RL_FAILED_PRECONDITION.
+/* Gives samples their rewards, or says that they get none, in any order until their deadline. With
+ * failure set in an entry the group of its sample is dropped as RL_DROP_REWARD_ERROR with that
+ * text, and the step goes on without it. All entries are tried. results may be NULL; otherwise it
+ * has `count` entries and receives the code of each, also when the call fails. Refused and counted:
+ * RL_NOT_FOUND (no such sample), RL_DUPLICATE (scored before), RL_LATE (its group was dropped),
+ * RL_NON_FINITE. A sample of a step has as many reward parts as algo.gdpo_weights has entries, if
+ * any, else it is RL_INVALID_ARGUMENT; algo.advantage = gdpo compares them one by one, and an
+ * rl_advantage_fn sees them. The error has the code of the first refusal, and RL_ERROR_KEY is
+ * "scores[i]"; several refusals are its parts (rl_error_part), in order. With model.reward_path no
+ * sample waits for the host, and every entry is RL_FAILED_PRECONDITION. After an RL_OUT_OF_MEMORY
+ * some entries may not have been processed: send all of them again; those accepted before are
+ * RL_DUPLICATE then. Thread: any. */
+RL_API rl_status rl_pipeline_score(rl_pipeline* pipeline, const rl_score* scores, size_t count,
+                                   rl_status* results, rl_error** err);
+
+/* A row for the feed of a pipeline: either a line as in the data file, or a prompt of token ids. */
+typedef struct rl_feed_row {
+  size_t struct_size;
+  const char* json; /* the line; NULL: the row has ids. With algo.objective sft, dpo and
+                       reward_model it contains its responses too */
+  size_t json_len;
+  const int32_t* ids; /* [num_ids]; optional */
+  size_t num_ids;
+  const char* tag; /* of a row of ids: a text that is returned in its samples; optional */
+  size_t tag_len;
+} rl_feed_row;
+
+/* Initialises an rl_feed_row: zeroes the `size` bytes of *row and sets struct_size. NULL or a size
+ * too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_feed_row_init(rl_feed_row* row, size_t size);
+
+/* Adds one row to the feed; feed_capacity of rl_pipeline_stats is the most that it can hold. A full
+ * feed makes the call wait: RL_TIMEOUT when it had no room in time. A row that cannot be used is
+ * RL_INVALID_ARGUMENT or another failure that names its place, and is not added.
+ * RL_FAILED_PRECONDITION with data.path, after rl_pipeline_finish_feed, or once the loop has ended.
  * Thread: any. */
-RL_API rl_status rl_pipeline_score(rl_pipeline* pipeline, uint64_t sample_id, double reward,
-                                   rl_error** err);
-
-/* rl_pipeline_score with additional reward parts, which algo.advantage = gdpo compares one by one
- * and an rl_advantage_fn sees. num_parts must be the number of entries of algo.gdpo_weights, else
- * RL_INVALID_ARGUMENT; rl_pipeline_score is RL_INVALID_ARGUMENT when that list has entries. A
- * sample of an evaluation needs no parts. Thread: any. */
-RL_API rl_status rl_pipeline_score_parts(rl_pipeline* pipeline, uint64_t sample_id, double reward,
-                                         const double* parts, size_t num_parts, rl_error** err);
-
-/* Gives many samples their rewards. All are tried. The error has the code of the first refusal, and
- * a part (rl_error_part) for every refused entry, in order, whose RL_ERROR_KEY is "sample_ids[i]";
- * all others were accepted. After an RL_OUT_OF_MEMORY without parts some entries may not have been
- * processed: send all of them again; those accepted before are RL_DUPLICATE then. Thread: any. */
-RL_API rl_status rl_pipeline_score_many(rl_pipeline* pipeline, const uint64_t* sample_ids,
-                                        const double* rewards, size_t count, rl_error** err);
-
-/* Reports that a sample will get no reward: its group is dropped as RL_DROP_REWARD_ERROR with this
- * text, and the step goes on without it. Thread: any. */
-RL_API rl_status rl_pipeline_fail(rl_pipeline* pipeline, uint64_t sample_id, const char* reason,
-                                  size_t reason_len, rl_error** err);
-
-/* Adds one row to the feed, written like a line of the data file; with algo.objective sft, dpo and
- * reward_model it contains its responses too. RL_TIMEOUT when the feed is full: try again after a
- * step event. A row that cannot be used is RL_INVALID_ARGUMENT or another failure that names its
- * place, and is not added. RL_FAILED_PRECONDITION with data.path, after rl_pipeline_finish_feed, or
- * once the loop has ended. Thread: any. */
-RL_API rl_status rl_pipeline_feed(rl_pipeline* pipeline, const char* row, size_t row_len,
+RL_API rl_status rl_pipeline_feed(rl_pipeline* pipeline, const rl_feed_row* row, int64_t timeout_ns,
                                   rl_error** err);
-
-/* Adds a prompt of token ids with a tag to the feed, under the rules of rl_pipeline_feed. Thread:
- * any. */
-RL_API rl_status rl_pipeline_feed_ids(rl_pipeline* pipeline, const int32_t* ids, size_t num_ids,
-                                      const char* tag, size_t tag_len, rl_error** err);
-
-/* The most rows that the feed can hold. Thread: any. */
-RL_API rl_status rl_pipeline_feed_capacity(const rl_pipeline* pipeline, uint64_t* out,
-                                           rl_error** err);
 
 /* Declares the feed complete: the loop ends after the last whole step. Thread: any. */
 RL_API rl_status rl_pipeline_finish_feed(rl_pipeline* pipeline, rl_error** err);
@@ -1145,16 +1114,13 @@ RL_API size_t rl_batch_count(const rl_batch* batch);
 RL_API rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_view* view,
                                  rl_error** err);
 
-/* Sets the reward of sample `index` of the batch, replacing an earlier one. A training step in
- * progress uses the rewards that it started with. RL_NON_FINITE if the reward is not finite.
- * Thread: any. */
-RL_API rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_error** err);
-
-/* Sets the reward parts of sample `index` of the batch, in addition to its reward, replacing
- * earlier ones; earlier views of the batch become invalid. RL_NON_FINITE names a part. Thread:
- * any. */
-RL_API rl_status rl_batch_set_reward_parts(rl_batch* batch, size_t index, const double* parts,
-                                           size_t num_parts, rl_error** err);
+/* Sets the rewards of `count` samples of the batch, from sample `first` on, with their parts,
+ * replacing earlier ones: all of them or, after a failure, none. sample_id of an entry is 0 or that
+ * of its sample, and its failure is NULL, else RL_INVALID_ARGUMENT; RL_NON_FINITE names a value.
+ * Earlier views of the batch become invalid. A training step in progress uses the rewards that it
+ * started with. Thread: any. */
+RL_API rl_status rl_batch_score(rl_batch* batch, size_t first, const rl_score* scores, size_t count,
+                                rl_error** err);
 
 /* Ends the handle and all views of the batch. Thread: any; callback-safe. */
 RL_API void rl_batch_release(rl_batch* batch);
@@ -1300,22 +1266,21 @@ RL_API rl_status rl_engine_sleep(rl_engine* engine, int32_t level, rl_error** er
  * any. */
 RL_API rl_status rl_engine_wake(rl_engine* engine, rl_error** err);
 
-/* The engine's present state, and its counts since it was created, summed over its
- * engine.num_engines replicas. The longest times are those of the slowest replica. Thread: any. */
-RL_API rl_status rl_engine_get_stats(const rl_engine* engine, rl_engine_stats* stats,
-                                     rl_error** err);
+/* The periods of rl_engine_get_stats. */
+enum {
+  RL_PERIOD_TOTAL = 1,   /* from the creation of the engine to now */
+  RL_PERIOD_INTERVAL = 2 /* the last interval of engine.stats_interval_ns, a stretch of busy time
+                            that ends with the first forward after which it is long enough; busy_ns
+                            is its length */
+};
 
-/* The statistics of rl_engine_get_stats for replica `index` alone, counted from 0; RL_OUT_OF_RANGE
- * beyond the last. Thread: any. */
-RL_API rl_status rl_engine_get_replica_stats(const rl_engine* engine, size_t index,
-                                             rl_engine_stats* stats, rl_error** err);
-
-/* The statistics of replica `index` at the end of its last interval of engine.stats_interval_ns,
- * and over that interval. An interval is a stretch of busy time and ends with the first forward
- * after which it is long enough: busy_ns is its length. RL_TIMEOUT before the first one has ended,
- * RL_FAILED_PRECONDITION when engine.stats_interval_ns is 0. Thread: any. */
-RL_API rl_status rl_engine_get_interval(const rl_engine* engine, size_t index,
-                                        rl_engine_stats* stats, rl_error** err);
+/* The state of an engine at the end of a period, RL_PERIOD_TOTAL ..., and its counts over that
+ * period. replica counts the engine.num_engines replicas from 0; -1 is all of them together, with
+ * the longest times of the slowest, and an interval has none. RL_OUT_OF_RANGE names another
+ * replica. Before the first interval has ended the call is RL_TIMEOUT, and without
+ * engine.stats_interval_ns RL_FAILED_PRECONDITION. Thread: any. */
+RL_API rl_status rl_engine_get_stats(const rl_engine* engine, int64_t replica, int32_t period,
+                                     rl_engine_stats* stats, rl_error** err);
 
 /* ---- conversation ---- */
 

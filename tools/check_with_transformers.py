@@ -153,11 +153,10 @@ class Model:
         return self.library.take_bytes(text).decode("utf-8")
 
     def encode_chat(self, messages, *flags):
-        def texts(i):
-            return (ctypes.c_char_p * len(messages))(*(m[i].encode("utf-8") for m in messages))
+        chat = json.dumps({"messages": [{"role": r, "content": c} for r, c in messages]})
         return self.library.take_ids(
-            self.library.make("rl_model_encode_chat", self.model, texts(0), None, texts(1), None,
-                              ctypes.c_size_t(len(messages)), self.flags(flags)))
+            self.library.make("rl_model_encode_chat", self.model, *counted(chat),
+                              self.flags(flags)))
 
 
 def open_in_transformers(path):

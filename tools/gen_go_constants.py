@@ -22,15 +22,16 @@ ENUMS = [("RL_OPTION_", "OptionType"), ("RL_WHEN_", "When"), ("RL_LOG_", "LogLev
          ("RL_USE_", "Use"), ("RL_DTYPE_", "DType"), ("RL_PLAN_", "PlanKind"),
          ("RL_PURPOSE_", "Purpose"), ("RL_FINISH_", "Finish"), ("RL_EVENT_", "EventKind"),
          ("RL_DROP_", "DropReason"), ("RL_STATE_", "State"), ("RL_DEVICE_", "Device"),
-         ("RL_SAMPLE_", "SampleArray"), ("RL_FILE_", "FileKind"),
-         ("RL_FIELD_", "FieldKind")]
+         ("RL_SAMPLE_", "SampleArray"), ("RL_FORMAT_", "OptionFormat"), ("RL_PERIOD_", "Period"),
+         ("RL_FILE_", "FileKind"), ("RL_FIELD_", "FieldKind")]
 FLAGS = [("RL_OPTION_", "OptionFlags", "Flags of an OptionInfo."),
          ("RL_TEXT_", "TextFlags", "Flags of the text functions of a Model."),
          ("RL_SAVE_", "SaveFlags", "Flags of functions that write files."),
          ("RL_TENSOR_", "TensorFlags", "Flags of functions that return a tensor.")]
 INSIDE = ("RL_ABI_", "RL_ERROR_")
 WORDS = {"DTYPE": "DType", "IO": "IO", "BF16": "BF16", "I64": "I64", "U64": "U64", "F64": "F64",
-         "F32": "F32", "NS": "NS", "GPU": "GPU", "OK": "OK", "CPU": "CPU", "IDS": "IDs"}
+         "F32": "F32", "NS": "NS", "GPU": "GPU", "OK": "OK", "CPU": "CPU", "IDS": "IDs",
+         "JSON": "JSON"}
 
 
 def camel(name):

@@ -81,7 +81,7 @@ static int show_error(rl_options* options) {
 
 int main(int argc, char** argv) {
   rl_options* options = NULL;
-  int64_t block_size = 0;
+  rl_option_value block_size;
   int good;
 
   /* Work. */
@@ -90,10 +90,11 @@ int main(int argc, char** argv) {
   check(rl_options_create(&options, &err));
   check(rl_options_set_text(options, "engine.block_size", RL_NUL_TERMINATED, "64",
                             RL_NUL_TERMINATED, &err));
-  check(rl_options_get_i64(options, "engine.block_size", RL_NUL_TERMINATED, &block_size, &err));
+  rl_option_value_init(&block_size, sizeof block_size);
+  check(rl_options_get(options, "engine.block_size", RL_NUL_TERMINATED, &block_size, NULL, &err));
 
   /* Check. */
-  good = show_error(options) && block_size == 64;
+  good = show_error(options) && block_size.i64 == 64;
 
   /* End. */
   rl_options_destroy(options);

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "rl.h"
 
@@ -28,13 +29,33 @@ static void set(rl_options* options, const char* key, const char* text) {
   check(rl_options_set_text(options, key, RL_NUL_TERMINATED, text, RL_NUL_TERMINATED, &err));
 }
 
+/* A chat of one message as JSON; the caller frees it. */
+static char* chat_of(const char* question) {
+  static const char begin[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"";
+  char* const chat = malloc(sizeof begin + 6 * strlen(question) + sizeof "\"}]}");
+  char* out = chat;
+  if (chat == NULL) exit(1);
+  out += sprintf(out, "%s", begin);
+  for (; *question != '\0'; ++question) {
+    const unsigned char letter = (unsigned char)*question;
+    if (letter < ' ' || letter == '"' || letter == '\\') {
+      out += sprintf(out, "\\u%04x", letter);
+    } else {
+      *out++ = *question;
+    }
+  }
+  strcpy(out, "\"}]}");
+  return chat;
+}
+
 /* The question as token ids: as a chat when the model has a chat format that librl knows, else as
  * plain text. */
 static rl_bytes* encode(const rl_model* model, const char* question) {
-  const char* role = "user";
+  char* const chat = chat_of(question);
   rl_bytes* ids = NULL;
-  const rl_status status = rl_model_encode_chat(model, &role, NULL, &question, NULL, 1,
-                                                RL_TEXT_GENERATION_PROMPT, &ids, &err);
+  const rl_status status =
+      rl_model_encode_chat(model, chat, RL_NUL_TERMINATED, RL_TEXT_GENERATION_PROMPT, &ids, &err);
+  free(chat);
   if (status == RL_OK) return ids;
   if (status != RL_UNSUPPORTED && status != RL_FAILED_PRECONDITION) check(status);
   printf("(no chat: %s)\n", rl_error_text(err, RL_ERROR_MESSAGE, NULL));

@@ -5,7 +5,7 @@
  * needed
  *
  * The toy reward is the share of even token ids. The log-probs stored while sampling must equal the
- * trainer's bit for bit. New here: rl_batch_set_reward, rl_buffer_put_batch, rl_buffer_take,
+ * trainer's bit for bit. New here: rl_batch_score, rl_buffer_put_batch, rl_buffer_take,
  * rl_trainer_logprobs, rl_trainer_step, rl_trainer_publish, rl_event_metric. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,20 +49,24 @@ static rl_batch* draw_group(rl_engine* engine) {
 }
 
 /* Rewards sample `index`. Returns 1 when the trainer's log-probs equal the stored ones. */
-static int score(rl_trainer* trainer, rl_batch* batch, size_t index) {
+static int reward(rl_trainer* trainer, rl_batch* batch, size_t index) {
   rl_sample_view view;
+  rl_score score;
+  int equal;
   float logprobs[MAX_NEW_TOKENS];
   size_t i, even = 0, count;
   rl_sample_view_init(&view, sizeof view);
   check(rl_batch_sample(batch, index, &view, &err));
   count = view.num_ids - view.num_prompt;
   for (i = view.num_prompt; i < view.num_ids; ++i) even += view.ids[i] % 2 == 0;
-  check(rl_batch_set_reward(batch, index, (double)even / (double)count, &err));
+  rl_score_init(&score, sizeof score);
+  score.reward = (double)even / (double)count;
   check(rl_trainer_logprobs(trainer, view.ids, view.num_ids, view.num_prompt, view.temperature,
                             logprobs, count, &err));
-  printf("slot %" PRIu32 ": %zu tokens, reward %.3f\n", view.slot, count,
-         (double)even / (double)count);
-  return memcmp(logprobs, view.logprobs, count * sizeof(float)) == 0;
+  printf("slot %" PRIu32 ": %zu tokens, reward %.3f\n", view.slot, count, score.reward);
+  equal = memcmp(logprobs, view.logprobs, count * sizeof(float)) == 0;
+  check(rl_batch_score(batch, index, &score, 1, &err));
+  return equal;
 }
 
 /* Prints the step's metrics. Returns 1 when the trainer saw no log-prob differ. */
@@ -118,7 +122,7 @@ int main(int argc, char** argv) {
 
   /* Work. */
   drawn = draw_group(engine);
-  for (i = 0; i < rl_batch_count(drawn); ++i) equal += (size_t)score(trainer, drawn, i);
+  for (i = 0; i < rl_batch_count(drawn); ++i) equal += (size_t)reward(trainer, drawn, i);
   check(rl_buffer_put_batch(buffer, drawn, &err));
   check(rl_buffer_take(buffer, 1, &batch, &err));
   check(rl_trainer_step(trainer, batch, NULL, 0, &step, &err));

@@ -100,14 +100,18 @@ static void configure(rl_options* options, const arguments* a) {
   set(options, "metrics.tensorboard", "true");
   set(options, "profiler.timeline.enable", "true");
   set(options, "profiler.timeline.dir", a->out);
-  for (int i = 0; i < a->num_settings; ++i)
-    check(rl_options_set_assignment(options, a->settings[i], RL_NUL_TERMINATED, &err));
+  for (int i = 0; i < a->num_settings; ++i) {
+    const size_t key_len = strcspn(a->settings[i], "=");
+    const char* const value = a->settings[i] + key_len + (a->settings[i][key_len] == '=');
+    check(rl_options_set_text(options, a->settings[i], key_len, value, RL_NUL_TERMINATED, &err));
+  }
 }
 
 static uint64_t get(const rl_options* options, const char* key) {
-  uint64_t value = 0;
-  check(rl_options_get_u64(options, key, RL_NUL_TERMINATED, &value, &err));
-  return value;
+  rl_option_value value;
+  rl_option_value_init(&value, sizeof value);
+  check(rl_options_get(options, key, RL_NUL_TERMINATED, &value, NULL, &err));
+  return value.u64;
 }
 
 static double reward_of(const char* text, const char* tag) {
@@ -131,8 +135,11 @@ static void on_score(run* r, const rl_event* event) {
   rl_sample_view sample;
   rl_sample_view_init(&sample, sizeof sample);
   check(rl_event_sample(event, &sample, &err));
-  const double reward = reward_of(sample.text, sample.tag);
-  const rl_status status = rl_pipeline_score(r->pipeline, sample.sample_id, reward, &err);
+  rl_score score;
+  rl_score_init(&score, sizeof score);
+  score.sample_id = sample.sample_id;
+  score.reward = reward_of(sample.text, sample.tag);
+  const rl_status status = rl_pipeline_score(r->pipeline, &score, 1, NULL, &err);
   if (!r->stopping) check(status); /* a step given up takes no more rewards */
   rl_error_release(err);
   if (sample.purpose != RL_PURPOSE_TRAIN || !r->on_terminal) return;

@@ -28,16 +28,17 @@ fn draw_group(engine: &rl::Engine) -> rl::Result<rl::Batch> {
 }
 
 /// Rewards sample `index`. True when the trainer's log-probs equal the stored ones.
-fn score(trainer: &rl::Trainer, batch: &rl::Batch, index: usize) -> rl::Result<bool> {
+fn score(trainer: &rl::Trainer, batch: &mut rl::Batch, index: usize) -> rl::Result<bool> {
     let sample = batch.sample(index)?;
     let count = sample.answer().len();
     let even = sample.answer().iter().filter(|&id| id % 2 == 0).count();
     let reward = even as f64 / count as f64;
-    batch.set_reward(index, reward)?;
     let logprobs = trainer.logprobs(sample.ids, sample.num_prompt, sample.temperature)?;
     println!("slot {}: {count} tokens, reward {reward:.3}", sample.slot);
     let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-    Ok(bits(&logprobs) == bits(sample.logprobs))
+    let equal = bits(&logprobs) == bits(sample.logprobs);
+    batch.set_reward(index, reward)?;
+    Ok(equal)
 }
 
 /// A number as "%.6g" of C writes it.
@@ -94,10 +95,10 @@ fn run() -> rl::Result<ExitCode> {
     let buffer = rl::Buffer::new(&options, GROUP as u64)?;
 
     // Work.
-    let drawn = draw_group(&engine)?;
+    let mut drawn = draw_group(&engine)?;
     let mut equal = 0;
     for i in 0..drawn.len() {
-        equal += usize::from(score(&trainer, &drawn, i)?);
+        equal += usize::from(score(&trainer, &mut drawn, i)?);
     }
     buffer.put_batch(&drawn)?;
     let batch = buffer.take(1)?.into_result()?;

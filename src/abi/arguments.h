@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/error.h"
 #include "options/options.h"
@@ -67,21 +68,11 @@ std::string_view text_at(const char* const* texts, const size_t* lens, size_t in
 // The options behind a handle, or fallback if the handle is null.
 OptionSet options_or(const rl_options* options, const OptionSet& fallback);
 
-// Struct sizes. A public struct only grows at its end: a host may have any size from the first
-// release's on. A struct that has grown has a specialisation here, and write_result writes results
-// to it.
+// Struct sizes. A public struct only grows at its end: a host may have any size from that of the
+// first release with this soname on. A struct that has grown since has a specialisation here, and
+// write_result writes results to it.
 template <typename T>
 inline constexpr size_t kFirstSize = sizeof(T);
-template <>
-inline constexpr size_t kFirstSize<rl_event_view> = offsetof(rl_event_view, purpose);
-template <>
-inline constexpr size_t kFirstSize<rl_sample_view> = offsetof(rl_sample_view, num_top);
-template <>
-inline constexpr size_t kFirstSize<rl_request> = offsetof(rl_request, priority);
-template <>
-inline constexpr size_t kFirstSize<rl_algo_tokens> = offsetof(rl_algo_tokens, sample_ids);
-template <>
-inline constexpr size_t kFirstSize<rl_engine_stats> = offsetof(rl_engine_stats, begun);
 
 bool is_struct_size(size_t struct_size, size_t first) noexcept;
 void check_struct_size(size_t struct_size, size_t first, const char* parameter);
@@ -122,6 +113,29 @@ T input_struct(const T* in, const char* parameter) {
   T copy{};
   std::memcpy(&copy, in, std::min(size, sizeof(T)));
   return copy;
+}
+// Copies of the known parts of an array of input structs, which lie struct_size apart.
+template <typename T>
+std::vector<T> input_structs(const T* first, size_t count, const char* parameter) {
+  std::vector<T> copies;
+  if (count == 0) return copies;
+  check_array(first, count, sizeof(size_t), parameter);
+  const size_t stride = first->struct_size;
+  check_struct_size(stride, kFirstSize<T>, parameter);
+  const auto* const bytes = reinterpret_cast<const char*>(first);
+  for (size_t i = 0; i < count; ++i) {
+    const std::string name = i == 0 ? std::string(parameter) : str(parameter, "[", i, "]");
+    size_t size;
+    std::memcpy(&size, bytes + i * stride, sizeof(size));
+    if (size != stride) {
+      refuse(name.c_str(), str("has struct_size ", size, ", but the first has ", stride));
+    }
+    check_unknown_tail(bytes + i * stride, size, sizeof(T), name.c_str());
+    T copy{};
+    std::memcpy(&copy, bytes + i * stride, std::min(size, sizeof(T)));
+    copies.push_back(copy);
+  }
+  return copies;
 }
 // rl_xxx_init: zeros and the size; false if nothing was done.
 bool init_struct(void* data, size_t size, size_t first) noexcept;

@@ -96,29 +96,8 @@ rl_status rl_model_decode(const rl_model* model, const int32_t* ids, size_t num_
   });
 }
 
-rl_status rl_model_encode_chat(const rl_model* model, const char* const* roles,
-                               const size_t* role_lens, const char* const* contents,
-                               const size_t* content_lens, size_t num_messages, uint64_t flags,
-                               rl_bytes** ids, rl_error** err) {
-  clear(ids);
-  return guarded(err, model, [&] {
-    const auto source = use(model, "model");
-    check_array(roles, num_messages, sizeof(*roles), "roles");
-    check_array(contents, num_messages, sizeof(*contents), "contents");
-    flags_arg(flags, RL_TEXT_GENERATION_PROMPT, "flags");
-    require(ids, "ids");
-    std::vector<ChatMessage> messages;
-    for (size_t i = 0; i < num_messages; ++i) {
-      messages.push_back({std::string(text_at(roles, role_lens, i, "roles")),
-                          std::string(text_at(contents, content_lens, i, "contents"))});
-    }
-    const bool open_turn = (flags & RL_TEXT_GENERATION_PROMPT) != 0;
-    *ids = make_id_bytes(source->encode_chat(make_chat_request(messages), open_turn).ids);
-  });
-}
-
-rl_status rl_model_encode_chat_json(const rl_model* model, const char* chat, size_t chat_len,
-                                    uint64_t flags, rl_bytes** ids, rl_error** err) {
+rl_status rl_model_encode_chat(const rl_model* model, const char* chat, size_t chat_len,
+                               uint64_t flags, rl_bytes** ids, rl_error** err) {
   clear(ids);
   return guarded(err, model, [&] {
     const auto source = use(model, "model");

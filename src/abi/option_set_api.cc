@@ -25,13 +25,35 @@ rl_status query(const rl_options* options, T* out, rl_error** err, F&& get) {
   });
 }
 
-// The same for a text of all options or only the changed ones.
-template <typename F>
-rl_status write(const rl_options* options, uint32_t only_changed, rl_bytes** out, rl_error** err,
-                F&& text) {
-  return query(options, out, err, [&](const OptionSet& set) {
-    return make_bytes(text(set, bool_arg(only_changed, "only_changed")));
-  });
+std::string exported(const OptionSet& set, int32_t format, bool only_changed) {
+  switch (format) {
+    case RL_FORMAT_TEXT:
+      return set.dump(only_changed);
+    case RL_FORMAT_JSON:
+      return options_to_json(set, only_changed, RL_VERSION_TEXT);
+    case RL_FORMAT_FLATBUFFER:
+      return options_to_flatbuffer(set, only_changed, RL_VERSION_TEXT);
+    default:
+      refuse("format", str("is ", format, ", expected RL_FORMAT_TEXT to RL_FORMAT_FLATBUFFER"));
+  }
+}
+
+// The set with the values of a document.
+OptionSet imported(const OptionSet& set, int32_t format, const void* data, size_t size) {
+  switch (format) {
+    case RL_FORMAT_TEXT:
+      throw Error(Code::kUnsupported,
+                  "parameter format is RL_FORMAT_TEXT, which is for people; a document is "
+                  "RL_FORMAT_JSON or RL_FORMAT_FLATBUFFER")
+          .with_key("format");
+    case RL_FORMAT_JSON:
+      return options_from_json(text_arg(static_cast<const char*>(data), size, "data"), set);
+    case RL_FORMAT_FLATBUFFER:
+      return options_from_flatbuffer(array_arg(static_cast<const std::byte*>(data), size, "data"),
+                                     set);
+    default:
+      refuse("format", str("is ", format, ", expected RL_FORMAT_JSON or RL_FORMAT_FLATBUFFER"));
+  }
 }
 
 // Changes the set behind a handle.
@@ -63,19 +85,6 @@ rl_status rl_options_clone(const rl_options* options, rl_options** out, rl_error
 
 void rl_options_destroy(rl_options* options) { destroy(options); }
 
-rl_status rl_options_freeze(rl_options* options, rl_error** err) {
-  return change(options, err, [](OptionSet& set) { set.freeze(); });
-}
-
-rl_status rl_options_is_frozen(const rl_options* options, uint32_t* out, rl_error** err) {
-  clear(out);
-  return guarded(err, options, [&] {
-    const auto box = use(options, "options");
-    require(out, "out");
-    *out = box->with([](OptionSet& set) { return set.frozen() ? 1 : 0; });
-  });
-}
-
 rl_status rl_options_apply_preset(rl_options* options, const char* name, size_t name_len,
                                   rl_error** err) {
   return change(options, err,
@@ -86,50 +95,16 @@ rl_status rl_options_validate(const rl_options* options, rl_error** err) {
   return guarded(err, options, [&] { use(options, "options")->copy().validate(); });
 }
 
-rl_status rl_options_dump(const rl_options* options, uint32_t only_changed, rl_bytes** out,
-                          rl_error** err) {
-  return write(options, only_changed, out, err,
-               [](const OptionSet& set, bool changed) { return set.dump(changed); });
-}
-
-rl_status rl_options_diff(const rl_options* options, const rl_options* other, rl_bytes** out,
-                          rl_error** err) {
+rl_status rl_options_export(const rl_options* options, int32_t format, uint32_t only_changed,
+                            rl_bytes** out, rl_error** err) {
   return query(options, out, err, [&](const OptionSet& set) {
-    return make_bytes(set.diff_text(use(other, "other")->copy()));
+    return make_bytes(exported(set, format, bool_arg(only_changed, "only_changed")));
   });
 }
 
-rl_status rl_options_export_json(const rl_options* options, uint32_t only_changed, rl_bytes** out,
-                                 rl_error** err) {
-  return write(options, only_changed, out, err, [](const OptionSet& set, bool changed) {
-    return options_to_json(set, changed, RL_VERSION_TEXT);
-  });
-}
-
-rl_status rl_options_export_flatbuffer(const rl_options* options, uint32_t only_changed,
-                                       rl_bytes** out, rl_error** err) {
-  return write(options, only_changed, out, err, [](const OptionSet& set, bool changed) {
-    return options_to_flatbuffer(set, changed, RL_VERSION_TEXT);
-  });
-}
-
-rl_status rl_options_import_json(rl_options* options, const char* text, size_t text_len,
-                                 rl_error** err) {
-  return change(options, err, [&](OptionSet& set) {
-    set = options_from_json(text_arg(text, text_len, "text"), set);
-  });
-}
-
-rl_status rl_options_import_flatbuffer(rl_options* options, const void* data, size_t size,
-                                       rl_error** err) {
-  return change(options, err, [&](OptionSet& set) {
-    const auto bytes = array_arg(static_cast<const std::byte*>(data), size, "data");
-    set = options_from_flatbuffer(bytes, set);
-  });
-}
-
-rl_status rl_options_hash(const rl_options* options, uint64_t* out, rl_error** err) {
-  return query(options, out, err, [](const OptionSet& set) { return set.hash(); });
+rl_status rl_options_import(rl_options* options, int32_t format, const void* data, size_t size,
+                            rl_error** err) {
+  return change(options, err, [&](OptionSet& set) { set = imported(set, format, data, size); });
 }
 
 rl_status rl_options_identity(const rl_options* options, uint64_t* out, rl_error** err) {

@@ -84,34 +84,16 @@ rl_status rl_option_choice(const char* key, size_t key_len, size_t index, const 
 
 size_t rl_preset_count(void) { return option_presets().count; }
 
-rl_status rl_preset_at(size_t index, const char** name, const char** doc, size_t* num_settings,
-                       rl_error** err) {
+rl_status rl_preset_at(size_t index, const char** name, const char** doc, rl_error** err) {
   clear(name);
   clear(doc);
-  clear(num_settings);
   return guarded(err, nullptr, [&] {
     require(name, "name");
     require(doc, "doc");
-    require(num_settings, "num_settings");
     check_index(index, option_presets().count);
     const OptionPreset& preset = option_presets().rows[index];
     *name = preset.name;
     *doc = preset.doc;
-    *num_settings = preset.num_settings;
-  });
-}
-
-rl_status rl_preset_setting(const char* name, size_t name_len, size_t index, const char** key,
-                            const char** value, rl_error** err) {
-  clear(key);
-  clear(value);
-  return guarded(err, nullptr, [&] {
-    require(key, "key");
-    require(value, "value");
-    const OptionPreset& preset = require_preset(name_arg(name, name_len, "name"));
-    check_index(index, preset.num_settings);
-    *key = preset.settings[index].key;
-    *value = preset.settings[index].value;
   });
 }
 

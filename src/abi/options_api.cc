@@ -1,4 +1,6 @@
 // Option sets: single values. The whole set is in option_set_api.cc.
+#include <utility>
+
 #include "abi/arguments.h"
 #include "abi/bytes.h"
 #include "abi/guard.h"
@@ -18,24 +20,27 @@ rl_status change(rl_options* options, const char* key, size_t key_len, rl_error*
   });
 }
 
-// Writes get(OptionSet, key) to out.
-template <typename T, typename F>
-rl_status read(const rl_options* options, const char* key, size_t key_len, T* out, rl_error** err,
-               F&& get) {
-  clear(out);
-  return guarded(err, options, [&] {
-    const auto box = use(options, "options");
-    const std::string_view name = name_arg(key, key_len, "key");
-    require(out, "out");
-    *out = box->with([&](OptionSet& values) -> T { return get(values, name); });
-  });
-}
-
-// Element `index` of a list option.
-template <typename List>
-const auto& element(const List& list, size_t index) {
-  check_index(index, list.size());
-  return list[index];
+// The value as the host's struct has it.
+void fill(rl_option_value& out, const OptionSet& set, std::string_view key) {
+  out.type = static_cast<int32_t>(require_option(key).type);
+  out.is_default = set.is_default(key) ? 1 : 0;
+  const OptionValue& value = set.get_value(key);
+  if (const auto* truth = std::get_if<bool>(&value)) {
+    out.i64 = *truth ? 1 : 0;
+    out.u64 = *truth ? 1 : 0;
+  } else if (const auto* i = std::get_if<int64_t>(&value)) {
+    out.i64 = *i;
+    out.u64 = *i >= 0 ? static_cast<uint64_t>(*i) : 0;
+  } else if (const auto* u = std::get_if<uint64_t>(&value)) {
+    out.u64 = *u;
+    out.i64 = std::in_range<int64_t>(*u) ? static_cast<int64_t>(*u) : 0;
+  } else if (const auto* f = std::get_if<double>(&value)) {
+    out.f64 = *f;
+  } else if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    out.num_items = texts->size();
+  } else if (const auto* numbers = std::get_if<std::vector<int64_t>>(&value)) {
+    out.num_items = numbers->size();
+  }
 }
 
 }  // namespace
@@ -100,78 +105,28 @@ rl_status rl_options_set_text(rl_options* options, const char* key, size_t key_l
   });
 }
 
-rl_status rl_options_set_assignment(rl_options* options, const char* text, size_t text_len,
-                                    rl_error** err) {
+void rl_option_value_init(rl_option_value* value, size_t size) {
+  init_struct(value, size, sizeof(*value));
+}
+
+rl_status rl_options_get(const rl_options* options, const char* key, size_t key_len,
+                         rl_option_value* value, rl_bytes** text, rl_error** err) {
+  clear_result(value);
+  clear(text);
   return guarded(err, options, [&] {
     const auto box = use(options, "options");
-    const std::string_view assignment = text_arg(text, text_len, "text");
-    box->with([&](OptionSet& set) { set.set_assignment(assignment); });
+    const std::string_view name = name_arg(key, key_len, "key");
+    rl_option_value& out = result_struct(value, "value");
+    rl_option_value found{};
+    std::string written;
+    box->with([&](const OptionSet& set) {
+      fill(found, set, name);
+      written = set.get_text(name);
+    });
+    if (text != nullptr) *text = make_bytes(std::move(written));
+    found.struct_size = out.struct_size;
+    out = found;
   });
-}
-
-rl_status rl_options_get_bool(const rl_options* options, const char* key, size_t key_len,
-                              uint32_t* out, rl_error** err) {
-  return read(options, key, key_len, out, err,
-              [](OptionSet& set, std::string_view name) { return set.get_bool(name) ? 1 : 0; });
-}
-
-rl_status rl_options_get_i64(const rl_options* options, const char* key, size_t key_len,
-                             int64_t* out, rl_error** err) {
-  return read(options, key, key_len, out, err,
-              [](OptionSet& set, std::string_view name) { return set.get_i64(name); });
-}
-
-rl_status rl_options_get_u64(const rl_options* options, const char* key, size_t key_len,
-                             uint64_t* out, rl_error** err) {
-  return read(options, key, key_len, out, err,
-              [](OptionSet& set, std::string_view name) { return set.get_u64(name); });
-}
-
-rl_status rl_options_get_f64(const rl_options* options, const char* key, size_t key_len,
-                             double* out, rl_error** err) {
-  return read(options, key, key_len, out, err,
-              [](OptionSet& set, std::string_view name) { return set.get_f64(name); });
-}
-
-rl_status rl_options_get_string(const rl_options* options, const char* key, size_t key_len,
-                                rl_bytes** out, rl_error** err) {
-  return read(options, key, key_len, out, err, [](OptionSet& set, std::string_view name) {
-    return make_bytes(set.get_string(name));
-  });
-}
-
-rl_status rl_options_get_list_size(const rl_options* options, const char* key, size_t key_len,
-                                   size_t* out, rl_error** err) {
-  return read(options, key, key_len, out, err, [](OptionSet& set, std::string_view name) {
-    const bool texts = require_option(name).type == OptionType::kStringList;
-    return texts ? set.get_string_list(name).size() : set.get_i64_list(name).size();
-  });
-}
-
-rl_status rl_options_get_list_string(const rl_options* options, const char* key, size_t key_len,
-                                     size_t index, rl_bytes** out, rl_error** err) {
-  return read(options, key, key_len, out, err, [&](OptionSet& set, std::string_view name) {
-    return make_bytes(element(set.get_string_list(name), index));
-  });
-}
-
-rl_status rl_options_get_list_i64(const rl_options* options, const char* key, size_t key_len,
-                                  size_t index, int64_t* out, rl_error** err) {
-  return read(options, key, key_len, out, err, [&](OptionSet& set, std::string_view name) {
-    return element(set.get_i64_list(name), index);
-  });
-}
-
-rl_status rl_options_get_text(const rl_options* options, const char* key, size_t key_len,
-                              rl_bytes** out, rl_error** err) {
-  return read(options, key, key_len, out, err,
-              [](OptionSet& set, std::string_view name) { return make_bytes(set.get_text(name)); });
-}
-
-rl_status rl_options_is_default(const rl_options* options, const char* key, size_t key_len,
-                                uint32_t* out, rl_error** err) {
-  return read(options, key, key_len, out, err,
-              [](OptionSet& set, std::string_view name) { return set.is_default(name) ? 1 : 0; });
 }
 
 rl_status rl_options_unset(rl_options* options, const char* key, size_t key_len, rl_error** err) {

@@ -80,9 +80,37 @@ void fill(rl_engine_stats& out, const EngineStats& stats) {
   out.mixed_kv_tokens = count(stats.mixed_kv_tokens);
 }
 
-int64_t replica_index(const EngineBox& engine, size_t index) {
-  check_index(index, static_cast<size_t>(engine.num_engines()));
-  return static_cast<int64_t>(index);
+// Nothing before the first interval has ended.
+std::optional<EngineStats> stats_over(const EngineBox& engine, int64_t replica, int32_t period) {
+  if (period != RL_PERIOD_TOTAL && period != RL_PERIOD_INTERVAL) {
+    refuse("period", str("is ", period, ", expected RL_PERIOD_TOTAL or RL_PERIOD_INTERVAL"));
+  }
+  if (replica == -1 && period == RL_PERIOD_TOTAL) return engine.stats();
+  if (replica < 0 || replica >= engine.num_engines()) {
+    throw Error(Code::kOutOfRange, str("parameter replica is ", replica, ", but the engine has ",
+                                       engine.num_engines(), " replicas"))
+        .with_key("replica");
+  }
+  if (period == RL_PERIOD_TOTAL) return engine.stats(replica);
+  return engine.last_interval(replica);
+}
+
+// The reward and the parts that entry i of an array gives a sample.
+SampleRewards rewards_from(const rl_score& score, size_t i, const Sample& sample) {
+  const auto field = [&](const char* name) { return str("scores[", i, "].", name); };
+  if (score.sample_id != 0 && score.sample_id != sample.id) {
+    refuse(field("sample_id").c_str(),
+           str("is ", score.sample_id, ", but the sample is ", sample.id));
+  }
+  if (score.failure != nullptr) {
+    refuse(field("failure").c_str(), "is given, but a batch cannot drop a sample");
+  }
+  if (!std::isfinite(score.reward)) {
+    throw Error(Code::kNonFinite, str("parameter ", field("reward"), " is ", score.reward))
+        .with_key(field("reward"));
+  }
+  return {true, score.reward,
+          reward_parts_arg(score.parts, score.num_parts, field("parts").c_str())};
 }
 
 void fill(rl_buffer_file_info& out, const BufferInfo& info) {
@@ -134,27 +162,22 @@ rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_view* v
   });
 }
 
-rl_status rl_batch_set_reward(rl_batch* batch, size_t index, double reward, rl_error** err) {
+rl_status rl_batch_score(rl_batch* batch, size_t first, const rl_score* scores, size_t count,
+                         rl_error** err) {
   return guarded(err, batch, [&] {
     const auto box = use(batch, "batch");
-    check_index(index, box->samples.size());
-    if (!std::isfinite(reward)) {
-      throw Error(Code::kNonFinite, str("parameter reward is ", reward)).with_key("reward");
+    const std::vector<rl_score> given = input_structs(scores, count, "scores");
+    const size_t samples = box->samples.size();
+    if (first > samples || count > samples - first) {
+      throw Error(Code::kOutOfRange, str("parameter first is ", first, " for ", count,
+                                         " scores, but the batch has ", samples, " samples"))
+          .with_key("first");
     }
-    box->with_rewards(index, [&](SampleRewards& now) {
-      now.reward = reward;
-      now.scored = true;
-    });
-  });
-}
-
-rl_status rl_batch_set_reward_parts(rl_batch* batch, size_t index, const double* parts,
-                                    size_t num_parts, rl_error** err) {
-  return guarded(err, batch, [&] {
-    const auto box = use(batch, "batch");
-    check_index(index, box->samples.size());
-    std::vector<double> given = reward_parts_arg(parts, num_parts, "parts");
-    box->with_rewards(index, [&](SampleRewards& now) { now.parts = std::move(given); });
+    std::vector<SampleRewards> made;
+    for (size_t i = 0; i < count; ++i) {
+      made.push_back(rewards_from(given[i], i, *box->samples[first + i]));
+    }
+    box->set_rewards(first, std::move(made));
   });
 }
 
@@ -252,36 +275,16 @@ rl_status rl_engine_wake(rl_engine* engine, rl_error** err) {
   return guarded(err, engine, [&] { use(engine, "engine")->wake(); });
 }
 
-rl_status rl_engine_get_stats(const rl_engine* engine, rl_engine_stats* stats, rl_error** err) {
-  clear_result(stats);
-  return guarded(err, engine, [&] {
-    const auto source = use(engine, "engine");
-    write_result(stats, "stats", [&](rl_engine_stats& out) { fill(out, source->stats()); });
-  });
-}
-
-rl_status rl_engine_get_replica_stats(const rl_engine* engine, size_t index, rl_engine_stats* stats,
-                                      rl_error** err) {
-  clear_result(stats);
-  return guarded(err, engine, [&] {
-    const auto source = use(engine, "engine");
-    write_result(stats, "stats", [&](rl_engine_stats& out) {
-      fill(out, source->stats(replica_index(*source, index)));
-    });
-  });
-}
-
-rl_status rl_engine_get_interval(const rl_engine* engine, size_t index, rl_engine_stats* stats,
-                                 rl_error** err) {
+rl_status rl_engine_get_stats(const rl_engine* engine, int64_t replica, int32_t period,
+                              rl_engine_stats* stats, rl_error** err) {
   clear_result(stats);
   return guarded(err, engine, [&]() -> rl_status {
     const auto source = use(engine, "engine");
     bool known = false;
     write_result(stats, "stats", [&](rl_engine_stats& out) {
-      const int64_t engine = replica_index(*source, index);
-      const std::optional<EngineStats> interval = source->last_interval(engine);
-      known = interval.has_value();
-      if (known) fill(out, *interval);
+      const std::optional<EngineStats> found = stats_over(*source, replica, period);
+      known = found.has_value();
+      if (known) fill(out, *found);
     });
     return known ? RL_OK : RL_TIMEOUT;
   });

@@ -1,7 +1,9 @@
 // Payload types of handles that have no class of their own below this layer.
 #pragma once
+#include <algorithm>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -30,10 +32,9 @@ struct ErrorRecord {
 class OptionsBox {
  public:
   explicit OptionsBox(OptionSet set) : set_(std::move(set)) {}
-  // The copy is never frozen.
   OptionSet copy() const {
     const std::lock_guard lock(mutex_);
-    return set_.clone();
+    return set_;
   }
   template <typename F>
   auto with(F&& f) {
@@ -72,11 +73,16 @@ class BatchBox {
     const std::lock_guard lock(mutex_);
     return filled();
   }
-  // Runs f(rewards of sample i), which may change them, under the lock.
+  // Runs f(rewards of sample i) under the lock.
   template <typename F>
   void with_rewards(size_t i, F&& f) const {
     const std::lock_guard lock(mutex_);
-    f(filled()[i]);
+    f(std::as_const(filled()[i]));
+  }
+  // Replaces the rewards of the samples from `first` on.
+  void set_rewards(size_t first, std::vector<SampleRewards> rewards) {
+    const std::lock_guard lock(mutex_);
+    std::ranges::move(rewards, filled().begin() + static_cast<ptrdiff_t>(first));
   }
 
  private:

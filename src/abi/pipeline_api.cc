@@ -18,11 +18,27 @@ rl_status with_pipeline(const rl_pipeline* pipeline, rl_error** err, F&& call) {
   });
 }
 
-// Passes one event to a host's function; the event ends with the call.
-bool hand_over(rl_event* handle, rl_event_fn fn, void* user_data) {
-  const int32_t stop = fn(user_data, handle);
-  drop(handle);
-  return stop == 0;
+// What the host's entry `i` says; the texts and arrays stay the host's.
+Score score_of(const rl_score& given, size_t i) {
+  Score score{.sample_id = given.sample_id, .reward = given.reward};
+  if (given.failure != nullptr) {
+    score.failure =
+        text_arg(given.failure, given.failure_len, str("scores[", i, "].failure").c_str());
+  } else {
+    score.parts = array_arg(given.parts, given.num_parts, str("scores[", i, "].parts").c_str());
+  }
+  return score;
+}
+
+bool feed(Pipeline& pipeline, const rl_feed_row& row, int64_t timeout_ns) {
+  const auto ids = array_arg(row.ids, row.num_ids, "row.ids");
+  const std::string_view tag = text_arg(row.tag, row.tag_len, "row.tag");
+  if (row.json == nullptr) {
+    return pipeline.feed_ids({ids.begin(), ids.end()}, std::string(tag), timeout_ns);
+  }
+  if (!ids.empty()) refuse("row.ids", "is given beside row.json");
+  if (!tag.empty()) refuse("row.tag", "is given beside row.json, which has a tag of its own");
+  return pipeline.feed_line(text_arg(row.json, row.json_len, "row.json"), timeout_ns);
 }
 
 }  // namespace
@@ -56,23 +72,6 @@ rl_status rl_pipeline_next(rl_pipeline* pipeline, int64_t timeout_ns, rl_event**
   });
 }
 
-rl_status rl_pipeline_dispatch(rl_pipeline* pipeline, int64_t timeout_ns, rl_event_fn fn,
-                               void* user_data, rl_error** err) {
-  return with_pipeline(pipeline, err, [&](Pipeline& p) -> rl_status {
-    if (fn == nullptr) refuse("fn", "is NULL");
-    for (bool first = true;; first = false) {
-      Reserved<rl_event> place;
-      EventQueue::Popped popped = p.next(first ? timeout_ns : 0);
-      if (popped.status == Code::kInterrupted) return RL_INTERRUPTED;
-      if (popped.status != Code::kOk) {
-        return first ? static_cast<rl_status>(popped.status) : rl_status{RL_OK};
-      }
-      if (!hand_over(place.fill(std::move(popped.event)), fn, user_data)) return RL_INTERRUPTED;
-      if (p.event_queue()->size() == 0) return RL_OK;
-    }
-  });
-}
-
 rl_status rl_pipeline_interrupt(rl_pipeline* pipeline, rl_error** err) {
   return with_pipeline(pipeline, err, [&](Pipeline& p) { p.interrupt(); });
 }
@@ -85,56 +84,27 @@ rl_status rl_pipeline_queue(rl_pipeline* pipeline, rl_event_queue** out, rl_erro
   });
 }
 
-rl_status rl_pipeline_score(rl_pipeline* pipeline, uint64_t sample_id, double reward,
-                            rl_error** err) {
-  return with_pipeline(pipeline, err, [&](Pipeline& p) { p.score(sample_id, reward); });
-}
+void rl_score_init(rl_score* score, size_t size) { init_struct(score, size, sizeof(*score)); }
 
-rl_status rl_pipeline_score_parts(rl_pipeline* pipeline, uint64_t sample_id, double reward,
-                                  const double* parts, size_t num_parts, rl_error** err) {
+rl_status rl_pipeline_score(rl_pipeline* pipeline, const rl_score* scores, size_t count,
+                            rl_status* results, rl_error** err) {
+  clear_array(results, count);
   return with_pipeline(pipeline, err, [&](Pipeline& p) {
-    p.score(sample_id, reward, array_arg(parts, num_parts, "parts"));
+    const std::vector<rl_score> given = input_structs(scores, count, "scores");
+    std::vector<Score> all;
+    for (size_t i = 0; i < given.size(); ++i) all.push_back(score_of(given[i], i));
+    p.score_many(all, [&](size_t i, Code code) {
+      if (results != nullptr) results[i] = static_cast<rl_status>(code);
+    });
   });
 }
 
-rl_status rl_pipeline_score_many(rl_pipeline* pipeline, const uint64_t* sample_ids,
-                                 const double* rewards, size_t count, rl_error** err) {
-  return with_pipeline(pipeline, err, [&](Pipeline& p) {
-    const auto ids = array_arg(sample_ids, count, "sample_ids");
-    const auto values = array_arg(rewards, count, "rewards");
-    std::vector<Score> scores(count);
-    for (size_t i = 0; i < count; ++i) scores[i] = {ids[i], values[i]};
-    p.score_many(scores);
-  });
-}
+void rl_feed_row_init(rl_feed_row* row, size_t size) { init_struct(row, size, sizeof(*row)); }
 
-rl_status rl_pipeline_fail(rl_pipeline* pipeline, uint64_t sample_id, const char* reason,
-                           size_t reason_len, rl_error** err) {
+rl_status rl_pipeline_feed(rl_pipeline* pipeline, const rl_feed_row* row, int64_t timeout_ns,
+                           rl_error** err) {
   return with_pipeline(pipeline, err, [&](Pipeline& p) {
-    p.fail(sample_id, text_arg(reason, reason_len, "reason"));
-  });
-}
-
-rl_status rl_pipeline_feed(rl_pipeline* pipeline, const char* row, size_t row_len, rl_error** err) {
-  return with_pipeline(pipeline, err, [&](Pipeline& p) {
-    return p.feed_line(text_arg(row, row_len, "row")) ? RL_OK : RL_TIMEOUT;
-  });
-}
-
-rl_status rl_pipeline_feed_ids(rl_pipeline* pipeline, const int32_t* ids, size_t num_ids,
-                               const char* tag, size_t tag_len, rl_error** err) {
-  return with_pipeline(pipeline, err, [&](Pipeline& p) {
-    const auto prompt = array_arg(ids, num_ids, "ids");
-    std::string text(text_arg(tag, tag_len, "tag"));
-    return p.feed_ids({prompt.begin(), prompt.end()}, std::move(text)) ? RL_OK : RL_TIMEOUT;
-  });
-}
-
-rl_status rl_pipeline_feed_capacity(const rl_pipeline* pipeline, uint64_t* out, rl_error** err) {
-  clear(out);
-  return with_pipeline(pipeline, err, [&](Pipeline& p) {
-    require(out, "out");
-    *out = static_cast<uint64_t>(p.feed_capacity());
+    return feed(p, input_struct(row, "row"), timeout_ns) ? RL_OK : RL_TIMEOUT;
   });
 }
 

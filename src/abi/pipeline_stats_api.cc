@@ -30,6 +30,8 @@ void fill(rl_pipeline_stats& out, const PipelineStatus& status) {
   out.duplicate_scores = count(ledger.duplicate_scores);
   out.unknown_scores = count(ledger.unknown_scores);
   out.nonfinite_scores = count(ledger.nonfinite_scores);
+  out.feed_size = count(status.feed_size);
+  out.feed_capacity = count(status.feed_capacity);
 }
 
 }  // namespace

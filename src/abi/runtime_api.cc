@@ -148,21 +148,17 @@ rl_status rl_runtime_set_log(rl_runtime* runtime, rl_log_fn fn, void* user_data,
   });
 }
 
-rl_status rl_runtime_threads(const rl_runtime* runtime, int64_t* out, rl_error** err) {
-  clear(out);
-  return guarded(err, runtime, [&] {
-    const auto source = use(runtime, "runtime");
-    require(out, "out");
-    *out = source->num_threads();
-  });
+void rl_runtime_info_init(rl_runtime_info* info, size_t size) {
+  init_struct(info, size, sizeof(*info));
 }
 
-rl_status rl_runtime_reserved_bytes(const rl_runtime* runtime, uint64_t* out, rl_error** err) {
-  clear(out);
+rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info* info, rl_error** err) {
+  clear_result(info);
   return guarded(err, runtime, [&] {
     const auto source = use(runtime, "runtime");
-    require(out, "out");
-    *out = source->ledger().bytes();
+    rl_runtime_info& out = result_struct(info, "info");
+    out.threads = source->num_threads();
+    out.reserved_bytes = source->ledger().bytes();
   });
 }
 

@@ -56,10 +56,6 @@ OptionSet::OptionSet() : values_(default_values()) {}
 
 OptionValue& OptionSet::slot(std::string_view key, const OptionInfo** info) {
   *info = &require_option(key);
-  if (frozen_) {
-    throw Error(Code::kNotChangeable, str((*info)->key, " cannot change: the option set is frozen"))
-        .with_key((*info)->key);
-  }
   return values_[index_of(**info)];
 }
 
@@ -155,12 +151,6 @@ void OptionSet::set_value(std::string_view key, OptionValue value) {
   store(target, *info, std::move(value));
 }
 
-OptionSet OptionSet::clone() const {
-  OptionSet copy = *this;
-  copy.frozen_ = false;
-  return copy;
-}
-
 bool OptionSet::get_bool(std::string_view key) const {
   return typed<bool>(key, slot(key), "a bool");
 }
@@ -238,18 +228,15 @@ bool is_new(const OptionInfo& info) { return std::string_view(info.since) != "0.
 
 }  // namespace
 
-uint64_t OptionSet::digest(bool determinism_only) const {
+uint64_t OptionSet::identity() const {
   Digest64 digest;
   for (size_t i = 0; i < values_.size(); ++i) {
     const OptionInfo& info = option_at(i);
-    if (determinism_only && !info.affects_determinism) continue;
-    if (determinism_only && is_new(info) && values_[i] == default_values()[i]) continue;
+    if (!info.affects_determinism) continue;
+    if (is_new(info) && values_[i] == default_values()[i]) continue;
     digest.update(str(info.key, "=", format_option(values_[i]), "\n"));
   }
   return digest.value();
 }
-
-uint64_t OptionSet::identity() const { return digest(true); }
-uint64_t OptionSet::hash() const { return digest(false); }
 
 }  // namespace rl

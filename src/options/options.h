@@ -139,10 +139,6 @@ class OptionSet {
 
   bool is_default(std::string_view key) const;
   void unset(std::string_view key);
-  // From now on every change is kNotChangeable naming the key. Copies stay frozen, clones do not.
-  void freeze() { frozen_ = true; }
-  bool frozen() const { return frozen_; }
-  OptionSet clone() const;
   // Keys whose values differ, in key order.
   std::vector<std::string> diff(const OptionSet& other) const;
   // Lines "key=value" with the values of other where they differ: applied to this set they yield
@@ -158,16 +154,12 @@ class OptionSet {
   std::string dump(bool only_changed) const;
   // Digest of the options that a run's bits depend on.
   uint64_t identity() const;
-  // Digest of all values: equal sets have equal digests, however they were filled.
-  uint64_t hash() const;
 
  private:
   // A slot for writing.
   OptionValue& slot(std::string_view key, const OptionInfo** info);
   const OptionValue& slot(std::string_view key) const;
-  uint64_t digest(bool determinism_only) const;
   std::vector<OptionValue> values_;  // one per table row
-  bool frozen_ = false;
 };
 
 // kNotChangeable unless the option may change at this moment.

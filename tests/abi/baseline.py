@@ -37,11 +37,11 @@ BREAKS = {
     "a parameter's pointee is no longer const": (r"rl_event_kind\(const rl_event\*",
                                                  "rl_event_kind(rl_event*"),
     "a parameter's void is no longer const": (
-        r"(rl_options_import_flatbuffer\(rl_options\* options,) const", r"\1"),
+        r"(rl_options_import\(rl_options\* options, int32_t format,) const", r"\1"),
     "a result's void is no longer const": (r"const void\* rl_bytes_data", "void* rl_bytes_data"),
     "a result's pointee is no longer const": (r"const char\* rl_version_string",
                                               "char* rl_version_string"),
-    "a callback's pointee is no longer const": (r"(\(\*rl_event_fn\)\(void\* user_data,) const",
+    "a callback's pointee is no longer const": (r"(\(\*rl_advantage_fn\)\(void\* user_data,) const",
                                                 r"\1"),
     "a field's pointee is no longer const": (r"const int64_t\* shape;", "int64_t* shape;"),
     "a field is renamed": (r"uint64_t num_elements;", "uint64_t num_items;"),

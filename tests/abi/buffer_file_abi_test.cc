@@ -135,7 +135,7 @@ TEST(AbiBuffer, WhatNoFileMayHoldIsNotTaken) {
 void run(rl_pipeline* pipeline) {
   for (int32_t i = 0; i < 3; ++i) {
     const int32_t ids[] = {1, 2 + i};
-    EXPECT_RL_OK(rl_pipeline_feed_ids(pipeline, ids, 2, "", 0, &err));
+    EXPECT_RL_OK(feed(pipeline, ids, 2, &err));
   }
   EXPECT_RL_OK(rl_pipeline_finish_feed(pipeline, &err));
   EXPECT_RL_OK(rl_pipeline_start(pipeline, &err));
@@ -146,7 +146,7 @@ void run(rl_pipeline* pipeline) {
       rl_sample_view sample;
       rl_sample_view_init(&sample, sizeof sample);
       EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
-      EXPECT_RL_OK(rl_pipeline_score(pipeline, sample.sample_id, sample.slot, &err));
+      EXPECT_RL_OK(score(pipeline, sample.sample_id, sample.slot, &err));
     }
     rl_event_release(event);
   }

@@ -61,22 +61,18 @@ class AbiChat : public ::testing::Test {
 
 constexpr const char* kChat = R"({"messages": [{"role": "user", "content": "hi"}])";
 
-TEST_F(AbiChat, JsonAndArraysGiveTheIdsOfTheRenderedText) {
+TEST_F(AbiChat, AnEncodedChatHasTheIdsOfTheRenderedText) {
   const std::string chat = std::string(kChat) + "}";
   const std::string text = render(chat, RL_TEXT_GENERATION_PROMPT);
   EXPECT_NE(text.find("user: hi"), std::string::npos) << text;
   EXPECT_NE(text.find("plain"), std::string::npos) << text;
-  rl_bytes *by_json = nullptr, *by_arrays = nullptr, *by_text = nullptr;
-  EXPECT_RL_OK(rl_model_encode_chat_json(model_, chat.data(), chat.size(),
-                                         RL_TEXT_GENERATION_PROMPT, &by_json, &err));
-  const char *role = "user", *content = "hi";
-  EXPECT_RL_OK(rl_model_encode_chat(model_, &role, nullptr, &content, nullptr, 1,
-                                    RL_TEXT_GENERATION_PROMPT, &by_arrays, &err));
+  rl_bytes *by_json = nullptr, *by_text = nullptr;
+  EXPECT_RL_OK(rl_model_encode_chat(model_, chat.data(), chat.size(), RL_TEXT_GENERATION_PROMPT,
+                                    &by_json, &err));
   EXPECT_RL_OK(
       rl_model_encode(model_, text.data(), text.size(), RL_TEXT_ALLOW_SPECIAL, &by_text, &err));
   const std::string ids = take(by_json);
   EXPECT_FALSE(ids.empty());
-  EXPECT_EQ(take(by_arrays), ids);
   EXPECT_EQ(take(by_text), ids);
 }
 

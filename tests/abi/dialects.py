@@ -19,7 +19,7 @@ OF_LANGUAGE = {"c": ["-Wstrict-prototypes", "-Wc++-compat", "-Wold-style-definit
                "c++": ["-Wextra-semi", "-Wzero-as-null-pointer-constant"]}
 ALONE = '#include "rl.h"\n'
 UNITS = {
-    "alone": ALONE + "typedef rl_event_fn rl_test_fn;\n",
+    "alone": ALONE + "typedef rl_loss_fn rl_test_fn;\n",
     "twice": ALONE + ALONE + "typedef rl_log_fn rl_test_fn;\n",
     "main": ALONE + "rl_status other(const rl_event_view* view);\n"
                     "int main(void) { rl_event_view v; v.kind = RL_EVENT_STEP; "

@@ -5,19 +5,17 @@
 namespace abi_test {
 namespace {
 
-using GetStats = rl_status (*)(const rl_engine*, size_t, rl_engine_stats*, rl_error**);
-
-rl_engine_stats figures(GetStats get, const rl_engine* engine, size_t index) {
+rl_engine_stats figures(const rl_engine* engine, int64_t replica, int32_t period) {
   rl_engine_stats stats;
   rl_engine_stats_init(&stats, sizeof stats);
-  EXPECT_RL_OK(get(engine, index, &stats, &err));
+  EXPECT_RL_OK(rl_engine_get_stats(engine, replica, period, &stats, &err));
   return stats;
 }
 
-rl_status status_of(GetStats get, const rl_engine* engine, size_t index) {
+rl_status status_of(const rl_engine* engine, int64_t replica, int32_t period) {
   rl_engine_stats stats;
   rl_engine_stats_init(&stats, sizeof stats);
-  return get(engine, index, &stats, nullptr);
+  return rl_engine_get_stats(engine, replica, period, &stats, nullptr);
 }
 
 void submit(rl_engine* engine, uint64_t num_samples) {
@@ -38,18 +36,19 @@ TEST(AbiEngineStats, ReplicasAddUpAndIntervalsAreOfOne) {
   set(host.options, "sampling.ignore_eos", "true");
   rl_engine* engine = nullptr;
   EXPECT_RL_OK(rl_engine_create(host.model, host.options, &engine, &err));
-  EXPECT_EQ(status_of(rl_engine_get_interval, engine, 1), RL_TIMEOUT);
-  EXPECT_EQ(status_of(rl_engine_get_interval, engine, 2), RL_OUT_OF_RANGE);
-  EXPECT_EQ(status_of(rl_engine_get_replica_stats, engine, 2), RL_OUT_OF_RANGE);
+  EXPECT_EQ(status_of(engine, 1, RL_PERIOD_INTERVAL), RL_TIMEOUT);
+  EXPECT_EQ(status_of(engine, 2, RL_PERIOD_INTERVAL), RL_OUT_OF_RANGE);
+  EXPECT_EQ(status_of(engine, -1, RL_PERIOD_INTERVAL), RL_OUT_OF_RANGE);
+  EXPECT_EQ(status_of(engine, 2, RL_PERIOD_TOTAL), RL_OUT_OF_RANGE);
+  EXPECT_EQ(status_of(engine, -2, RL_PERIOD_TOTAL), RL_OUT_OF_RANGE);
+  EXPECT_EQ(status_of(engine, 0, 3), RL_INVALID_ARGUMENT);
   submit(engine, 3);
   submit(engine, 1);
   submit(engine, 1);
   EXPECT_RL_OK(rl_engine_run(engine, &err));
-  rl_engine_stats all;
-  rl_engine_stats_init(&all, sizeof all);
-  EXPECT_RL_OK(rl_engine_get_stats(engine, &all, &err));
-  const rl_engine_stats first = figures(rl_engine_get_replica_stats, engine, 0);
-  const rl_engine_stats second = figures(rl_engine_get_replica_stats, engine, 1);
+  const rl_engine_stats all = figures(engine, -1, RL_PERIOD_TOTAL);
+  const rl_engine_stats first = figures(engine, 0, RL_PERIOD_TOTAL);
+  const rl_engine_stats second = figures(engine, 1, RL_PERIOD_TOTAL);
   EXPECT_EQ(first.finished, 3u);
   EXPECT_EQ(second.finished, 2u);
   EXPECT_EQ(all.finished, 5u);
@@ -64,7 +63,7 @@ TEST(AbiEngineStats, ReplicasAddUpAndIntervalsAreOfOne) {
   EXPECT_GT(all.first_token_ns, all.queue_ns);
   EXPECT_GE(all.first_token_ns, all.longest_first_token_ns);
   EXPECT_GT(all.blocks_peak, 0u);
-  const rl_engine_stats interval = figures(rl_engine_get_interval, engine, 1);
+  const rl_engine_stats interval = figures(engine, 1, RL_PERIOD_INTERVAL);
   EXPECT_EQ(interval.forwards, 1u);
   EXPECT_GT(interval.busy_ns, 0);
   rl_batch* batch = nullptr;

@@ -34,6 +34,74 @@ inline void set(rl_options* options, const char* key, const std::string& text) {
       rl_options_set_text(options, key, RL_NUL_TERMINATED, text.c_str(), text.size(), &err));
 }
 
+// The value of an option, as text and as a number.
+inline std::string get_text(const rl_options* options, const char* key) {
+  rl_option_value value;
+  rl_option_value_init(&value, sizeof value);
+  rl_bytes* bytes = nullptr;
+  EXPECT_RL_OK(rl_options_get(options, key, RL_NUL_TERMINATED, &value, &bytes, &err));
+  std::string text(static_cast<const char*>(rl_bytes_data(bytes)), rl_bytes_size(bytes));
+  rl_bytes_release(bytes);
+  return text;
+}
+inline rl_option_value get(const rl_options* options, const char* key) {
+  rl_option_value value;
+  rl_option_value_init(&value, sizeof value);
+  EXPECT_RL_OK(rl_options_get(options, key, RL_NUL_TERMINATED, &value, nullptr, &err));
+  return value;
+}
+// Lines "key=value" of what differs from the defaults.
+inline std::string changed(const rl_options* options) {
+  rl_bytes* bytes = nullptr;
+  EXPECT_RL_OK(rl_options_export(options, RL_FORMAT_TEXT, 1, &bytes, &err));
+  std::string text(static_cast<const char*>(rl_bytes_data(bytes)), rl_bytes_size(bytes));
+  rl_bytes_release(bytes);
+  return text;
+}
+
+// One score, for a pipeline or a batch.
+inline rl_score score_of(uint64_t sample_id, double reward, const double* parts = nullptr,
+                         size_t num_parts = 0) {
+  rl_score score;
+  rl_score_init(&score, sizeof score);
+  score.sample_id = sample_id;
+  score.reward = reward;
+  score.parts = parts;
+  score.num_parts = num_parts;
+  return score;
+}
+inline rl_status score(rl_pipeline* pipeline, uint64_t sample_id, double reward, rl_error** err) {
+  const rl_score one = score_of(sample_id, reward);
+  return rl_pipeline_score(pipeline, &one, 1, nullptr, err);
+}
+inline rl_runtime_info info_of(const rl_runtime* runtime) {
+  rl_runtime_info info;
+  rl_runtime_info_init(&info, sizeof info);
+  EXPECT_RL_OK(rl_runtime_get_info(runtime, &info, &err));
+  return info;
+}
+inline rl_status set_reward(rl_batch* batch, size_t index, double reward, rl_error** err) {
+  const rl_score one = score_of(0, reward);
+  return rl_batch_score(batch, index, &one, 1, err);
+}
+// With the reward that the sample has.
+inline rl_status set_parts(rl_batch* batch, size_t index, const double* parts, size_t num_parts,
+                           rl_error** err) {
+  rl_sample_view view;
+  rl_sample_view_init(&view, sizeof view);
+  rl_batch_sample(batch, index, &view, nullptr);
+  const rl_score one = score_of(0, view.reward, parts, num_parts);
+  return rl_batch_score(batch, index, &one, 1, err);
+}
+// A prompt of token ids for the feed.
+inline rl_status feed(rl_pipeline* pipeline, const int32_t* ids, size_t num_ids, rl_error** err) {
+  rl_feed_row row;
+  rl_feed_row_init(&row, sizeof row);
+  row.ids = ids;
+  row.num_ids = num_ids;
+  return rl_pipeline_feed(pipeline, &row, 0, err);
+}
+
 // One live object of every kind, by the name of its handle type.
 class Host {
  public:
@@ -53,7 +121,7 @@ class Host {
     EXPECT_RL_OK(rl_trainer_create(model, options, &trainer, &err));
     EXPECT_RL_OK(rl_buffer_create(options, 16, &buffer, &err));
     EXPECT_RL_OK(rl_profiler_create(runtime, &profiler, &err));
-    EXPECT_RL_OK(rl_options_dump(options, 1, &bytes, &err));
+    EXPECT_RL_OK(rl_options_export(options, RL_FORMAT_TEXT, 1, &bytes, &err));
     EXPECT_EQ(rl_options_unset(options, "no", RL_NUL_TERMINATED, &error), RL_UNKNOWN_OPTION);
     generate();
     train();
@@ -110,8 +178,8 @@ class Host {
     EXPECT_RL_OK(rl_engine_submit(engine, &request, &first_id, &err));
     EXPECT_RL_OK(rl_engine_run(engine, &err));
     EXPECT_RL_OK(rl_engine_take(engine, &batch, &err));
-    EXPECT_RL_OK(rl_batch_set_reward(batch, 0, 1, &err));
-    EXPECT_RL_OK(rl_batch_set_reward(batch, 1, 0, &err));
+    EXPECT_RL_OK(set_reward(batch, 0, 1, &err));
+    EXPECT_RL_OK(set_reward(batch, 1, 0, &err));
   }
   void train() { EXPECT_RL_OK(rl_trainer_step(trainer, batch, nullptr, 0, &event, &err)); }
 

@@ -252,7 +252,7 @@ uint64_t run_pipeline(const Custom::Settings& settings, Calls& advantages, Calls
   EXPECT_RL_OK(rl_pipeline_start(run, &err));
   EXPECT_EQ(rl_pipeline_set_loss(run, reinforce, &losses, on_end, nullptr), RL_FAILED_PRECONDITION);
   const int32_t ids[] = {1, 2, 3};
-  EXPECT_RL_OK(rl_pipeline_feed_ids(run, ids, 3, nullptr, 0, &err));
+  EXPECT_RL_OK(feed(run, ids, 3, &err));
   EXPECT_RL_OK(rl_pipeline_finish_feed(run, &err));
   rl_event* event = nullptr;
   while (rl_pipeline_next(run, -1, &event, nullptr) == RL_OK) {
@@ -266,12 +266,13 @@ uint64_t run_pipeline(const Custom::Settings& settings, Calls& advantages, Calls
       const double reward = static_cast<double>(sample.slot % 2);
       const double parts[] = {reward / 2, reward * 2};
       if (with_parts) {
-        EXPECT_EQ(rl_pipeline_score(run, sample.sample_id, reward, nullptr), RL_INVALID_ARGUMENT);
-        EXPECT_EQ(rl_pipeline_score_parts(run, sample.sample_id, reward, parts, 1, nullptr),
-                  RL_INVALID_ARGUMENT);
-        EXPECT_RL_OK(rl_pipeline_score_parts(run, sample.sample_id, reward, parts, 2, &err));
+        EXPECT_EQ(score(run, sample.sample_id, reward, nullptr), RL_INVALID_ARGUMENT);
+        const rl_score fewer = score_of(sample.sample_id, reward, parts, 1);
+        const rl_score whole = score_of(sample.sample_id, reward, parts, 2);
+        EXPECT_EQ(rl_pipeline_score(run, &fewer, 1, nullptr, nullptr), RL_INVALID_ARGUMENT);
+        EXPECT_RL_OK(rl_pipeline_score(run, &whole, 1, nullptr, &err));
       } else {
-        EXPECT_RL_OK(rl_pipeline_score(run, sample.sample_id, reward, &err));
+        EXPECT_RL_OK(score(run, sample.sample_id, reward, &err));
       }
     }
     rl_event_release(event);
@@ -313,7 +314,7 @@ TEST(AbiRewardParts, GdpoSumsTheKindsOfAReward) {
   for (size_t i = 0; i < 2; ++i) {
     const double reward = i == 0 ? 1 : 0;
     const double parts[] = {reward / 2, reward * 2};
-    EXPECT_RL_OK(rl_batch_set_reward_parts(gdpo.host().batch, i, parts, 2, &err));
+    EXPECT_RL_OK(set_parts(gdpo.host().batch, i, parts, 2, &err));
     rl_sample_view view;
     rl_sample_view_init(&view, sizeof view);
     EXPECT_RL_OK(rl_batch_sample(gdpo.host().batch, i, &view, &err));
@@ -330,7 +331,7 @@ TEST(AbiReward, OneThatIsNotFiniteIsNamedAndLeavesTheOneBefore) {
   rl_batch* const batch = built_in.host().batch;
   for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     rl_error* error = nullptr;
-    EXPECT_EQ(rl_batch_set_reward(batch, 0, bad, &error), RL_NON_FINITE);
+    EXPECT_EQ(set_reward(batch, 0, bad, &error), RL_NON_FINITE);
     EXPECT_EQ(text_of(error, RL_ERROR_KEY), "reward");
     rl_error_release(error);
   }
@@ -345,20 +346,20 @@ TEST(AbiRewardParts, AHostsFunctionSeesNoBatchOfUnequalKinds) {
   Calls calls;
   EXPECT_RL_OK(rl_trainer_set_advantage(custom.trainer(), centred, &calls, on_end, &err));
   const double parts[] = {1, 2};
-  EXPECT_RL_OK(rl_batch_set_reward_parts(custom.host().batch, 0, parts, 2, &err));
+  EXPECT_RL_OK(set_parts(custom.host().batch, 0, parts, 2, &err));
   std::string key, message;
   EXPECT_EQ(custom.step(&key, &message), RL_INVALID_ARGUMENT);
   EXPECT_EQ(key, "reward_parts");
   EXPECT_NE(message.find("slot 1) has 0 parts, but that of sample"), std::string::npos) << message;
   EXPECT_EQ(calls.asked, 0);
-  EXPECT_RL_OK(rl_batch_set_reward_parts(custom.host().batch, 1, parts, 2, &err));
+  EXPECT_RL_OK(set_parts(custom.host().batch, 1, parts, 2, &err));
   EXPECT_EQ(custom.step(), RL_OK);
   EXPECT_EQ(calls.asked, 1);
   Custom weighed(
       {{"algo.advantage", "custom"}, {"algo.policy_loss", "none"}, {"algo.gdpo_weights", "1,2,3"}});
   EXPECT_RL_OK(rl_trainer_set_advantage(weighed.trainer(), centred, &calls, on_end, &err));
-  EXPECT_RL_OK(rl_batch_set_reward_parts(weighed.host().batch, 0, parts, 2, &err));
-  EXPECT_RL_OK(rl_batch_set_reward_parts(weighed.host().batch, 1, parts, 2, &err));
+  EXPECT_RL_OK(set_parts(weighed.host().batch, 0, parts, 2, &err));
+  EXPECT_RL_OK(set_parts(weighed.host().batch, 1, parts, 2, &err));
   EXPECT_EQ(weighed.step(&key, &message), RL_INVALID_ARGUMENT);
   EXPECT_EQ(key, "algo.gdpo_weights");
   EXPECT_NE(message.find("has 2 parts, but algo.gdpo_weights has 3 entries"), std::string::npos);
@@ -369,11 +370,11 @@ TEST(AbiRewardParts, BadPartsAreNamed) {
   Host host;
   const double bad[] = {1, std::nan("")};
   rl_error* err = nullptr;
-  EXPECT_EQ(rl_batch_set_reward_parts(host.batch, 0, bad, 2, &err), RL_NON_FINITE);
+  EXPECT_EQ(set_parts(host.batch, 0, bad, 2, &err), RL_NON_FINITE);
   EXPECT_NE(text_of(err, RL_ERROR_MESSAGE).find("parts[1]"), std::string::npos);
   rl_error_release(err);
-  EXPECT_EQ(rl_batch_set_reward_parts(host.batch, 0, bad, 1025, nullptr), RL_INVALID_ARGUMENT);
-  EXPECT_EQ(rl_batch_set_reward_parts(host.batch, 2, bad, 1, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_EQ(set_parts(host.batch, 0, bad, 1025, nullptr), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(set_parts(host.batch, 2, bad, 1, nullptr), RL_OUT_OF_RANGE);
   set(host.options, "algo.advantage", "gdpo");
   set(host.options, "algo.gdpo_weights", "1,two");
   rl_trainer* trainer = nullptr;

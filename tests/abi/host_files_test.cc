@@ -101,7 +101,7 @@ struct HostedRun {
     rl_sample_view sample;
     rl_sample_view_init(&sample, sizeof sample);
     EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
-    EXPECT_RL_OK(rl_pipeline_score(pipeline, sample.sample_id, sample.slot, &err));
+    EXPECT_RL_OK(abi_test::score(pipeline, sample.sample_id, sample.slot, &err));
   }
   bool save(const std::string& dir) {
     return did(rl_model_save(model, dir.data(), dir.size(), RL_DTYPE_F32, RL_SAVE_REPLACE, err()));
@@ -431,8 +431,9 @@ TEST(HostFiles, UserDataEndsWithTheLastObjectOfTheRuntime) {
 rl_runtime* reentered = nullptr;
 rl_status inner = RL_OK;
 int32_t calling_kind(void* user_data, const char* path, size_t path_len, int32_t* kind) {
-  int64_t threads = 0;
-  inner = rl_runtime_threads(reentered, &threads, nullptr);
+  rl_runtime_info info;
+  rl_runtime_info_init(&info, sizeof info);
+  inner = rl_runtime_get_info(reentered, &info, nullptr);
   rl_runtime_destroy(reentered);
   EXPECT_STREQ(rl_status_name(RL_IO), "RL_IO");
   return static_cast<MemoryFiles*>(user_data)->table().kind(user_data, path, path_len, kind);
@@ -447,8 +448,7 @@ TEST(HostFiles, InsideThemOnlyCallbackSafeFunctionsWork) {
   reentered = run.runtime;
   ASSERT_TRUE(run.open()) << run.text();
   EXPECT_EQ(inner, RL_WRONG_THREAD);
-  int64_t threads = 0;
-  EXPECT_RL_OK(rl_runtime_threads(run.runtime, &threads, &err));
+  EXPECT_GT(info_of(run.runtime).threads, 0);
 }
 
 }  // namespace

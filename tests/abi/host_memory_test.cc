@@ -167,8 +167,7 @@ TEST(HostMemory, EveryArenaComesFromTheHostAndIsGivenBack) {
   Parts plain, hosted;
   ASSERT_EQ(plain.create(nullptr), RL_OK) << text_of(plain.error, RL_ERROR_SUMMARY);
   ASSERT_EQ(hosted.create(&table), RL_OK) << text_of(hosted.error, RL_ERROR_SUMMARY);
-  uint64_t reserved = 0;
-  EXPECT_RL_OK(rl_runtime_reserved_bytes(hosted.runtime, &reserved, &err));
+  const uint64_t reserved = info_of(hosted.runtime).reserved_bytes;
   EXPECT_GE(memory.bytes(), reserved);
   EXPECT_LT(memory.bytes(), reserved + 4096 * memory.count());
   EXPECT_GT(memory.count(), 4u);
@@ -220,8 +219,7 @@ TEST(HostMemory, AFailureOfAnyCallIsOutOfMemoryByNameAndLeaksNothing) {
     EXPECT_EQ(rl_error_system_code(parts.error), ENOMEM);
     memory.fail_at = 0;
     if (parts.runtime != nullptr) {
-      uint64_t reserved = 0;
-      EXPECT_RL_OK(rl_runtime_reserved_bytes(parts.runtime, &reserved, &err));
+      const uint64_t reserved = info_of(parts.runtime).reserved_bytes;
       EXPECT_LT(memory.bytes(), reserved + 4096 * (memory.count() + 1))
           << "the failed call keeps nothing";
     }

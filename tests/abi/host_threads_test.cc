@@ -51,14 +51,12 @@ TEST(HostThreads, ThePipelineRunsOnTheCpusListed) {
   set(options, "algo.advantage", "custom");
   set(options, "pipeline.total_steps", "1");
   EXPECT_RL_OK(rl_runtime_create(RL_ABI_VERSION, options, &runtime, &err));
-  int64_t threads = 0;
-  EXPECT_RL_OK(rl_runtime_threads(runtime, &threads, &err));
-  EXPECT_EQ(threads, 1) << "as many as CPUs listed";
+  EXPECT_EQ(info_of(runtime).threads, 1) << "as many as CPUs listed";
   EXPECT_RL_OK(rl_model_open(runtime, nullptr, RL_USE_PIPELINE, &model, &err));
   EXPECT_RL_OK(rl_pipeline_create(model, nullptr, &pipeline, &err));
   EXPECT_RL_OK(rl_pipeline_set_advantage(pipeline, note_cpus, nullptr, nullptr, &err));
   const int32_t ids[] = {1, 2};
-  EXPECT_RL_OK(rl_pipeline_feed_ids(pipeline, ids, 2, "", 0, &err));
+  EXPECT_RL_OK(feed(pipeline, ids, 2, &err));
   EXPECT_RL_OK(rl_pipeline_finish_feed(pipeline, &err));
   EXPECT_RL_OK(rl_pipeline_start(pipeline, &err));
   rl_event* event = nullptr;
@@ -67,7 +65,7 @@ TEST(HostThreads, ThePipelineRunsOnTheCpusListed) {
       rl_sample_view sample;
       rl_sample_view_init(&sample, sizeof sample);
       EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
-      EXPECT_RL_OK(rl_pipeline_score(pipeline, sample.sample_id, sample.slot, &err));
+      EXPECT_RL_OK(score(pipeline, sample.sample_id, sample.slot, &err));
     }
     rl_event_release(event);
   }

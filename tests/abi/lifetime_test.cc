@@ -161,7 +161,7 @@ TEST(AbiLifetime, OneHandleServesManyThreads) {
                   RL_UNKNOWN_OPTION);
         EXPECT_NE(text_of(err, RL_ERROR_MESSAGE).find("no.such"), std::string::npos);
         rl_error_release(err);
-        EXPECT_EQ(rl_options_dump(options, 0, &dump, nullptr), RL_OK);
+        EXPECT_EQ(rl_options_export(options, RL_FORMAT_TEXT, 0, &dump, nullptr), RL_OK);
         rl_bytes_release(dump);
       }
     });

@@ -300,18 +300,6 @@ TEST(AbiParts, RulesAndTopLogprobsAreThoseOfTheRequest) {
   rl_options_destroy(sampling);
 }
 
-TEST(AbiParts, AHostWithTheFirstSampleViewGetsWhatItHas) {
-  const Host host;
-  rl_sample_view view;
-  std::memset(&view, 0x5a, sizeof view);
-  const size_t first = offsetof(rl_sample_view, num_top);
-  rl_sample_view_init(&view, first);
-  EXPECT_RL_OK(rl_batch_sample(host.batch, 0, &view, &err));
-  EXPECT_EQ(view.struct_size, first);
-  EXPECT_EQ(view.num_prompt, 3u);
-  EXPECT_EQ(view.num_top, 0x5a5a5a5a5a5a5a5au) << "beyond the caller's struct";
-}
-
 TEST(AbiParts, TheProfilerWritesWhatItSaw) {
   Host host;
   uint64_t records = 0, dropped = 1;
@@ -386,16 +374,25 @@ struct Loop {
     if (rl_event_kind(event) != RL_EVENT_SCORE) return;
     EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
     EXPECT_STREQ(sample.tag, "tag");
-    EXPECT_RL_OK(rl_pipeline_score(pipeline, sample.sample_id, sample.slot, &err));
-    EXPECT_EQ(rl_pipeline_score(pipeline, sample.sample_id, 1, nullptr), RL_DUPLICATE);
+    EXPECT_RL_OK(score(pipeline, sample.sample_id, sample.slot, &err));
+    EXPECT_EQ(score(pipeline, sample.sample_id, 1, nullptr), RL_DUPLICATE);
     ++scored;
   }
 };
 
+rl_status feed_line(rl_pipeline* pipeline, const std::string& line, int64_t timeout_ns,
+                    rl_error** err) {
+  rl_feed_row row;
+  rl_feed_row_init(&row, sizeof row);
+  row.json = line.c_str();
+  row.json_len = line.size();
+  return rl_pipeline_feed(pipeline, &row, timeout_ns, err);
+}
+
 void feed(const Host& host, int rows) {
   for (int i = 0; i < rows; ++i) {
     const std::string row = "{\"ids\": [1, 2, " + std::to_string(i + 3) + "], \"tag\": \"tag\"}";
-    EXPECT_RL_OK(rl_pipeline_feed(host.pipeline, row.c_str(), row.size(), &err));
+    EXPECT_RL_OK(feed_line(host.pipeline, row, 0, &err));
   }
 }
 
@@ -403,9 +400,15 @@ TEST(AbiPipeline, ThePullLoopTrainsWhatIsFed) {
   Host host;
   feed(host, 2);
   const int32_t ids[] = {4, 5};
-  EXPECT_RL_OK(rl_pipeline_feed_ids(host.pipeline, ids, 2, "tag", 3, &err));
+  rl_feed_row prompt;
+  rl_feed_row_init(&prompt, sizeof prompt);
+  prompt.ids = ids;
+  prompt.num_ids = 2;
+  prompt.tag = "tag";
+  prompt.tag_len = 3;
+  EXPECT_RL_OK(rl_pipeline_feed(host.pipeline, &prompt, 0, &err));
   EXPECT_RL_OK(rl_pipeline_finish_feed(host.pipeline, &err));
-  EXPECT_EQ(rl_pipeline_feed(host.pipeline, "{}", 2, nullptr), RL_FAILED_PRECONDITION);
+  EXPECT_EQ(feed_line(host.pipeline, "{}", 0, nullptr), RL_FAILED_PRECONDITION);
   Loop loop{host.pipeline};
   rl_event* event = nullptr;
   EXPECT_EQ(rl_pipeline_next(host.pipeline, 0, &event, nullptr), RL_TIMEOUT);
@@ -481,37 +484,51 @@ TEST(AbiPipeline, AResumedRunTellsFromWhereAndCountsOn) {
   }
 }
 
-TEST(AbiPipeline, CallbacksGetTheSameEvents) {
+TEST(AbiPipeline, AFullFeedWaitsForRoom) {
   Host host;
-  feed(host, 2);
-  EXPECT_RL_OK(rl_pipeline_finish_feed(host.pipeline, &err));
-  EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
-  Loop loop{host.pipeline};
-  const auto on_event = [](void* user_data, const rl_event* event) -> int32_t {
-    static_cast<Loop*>(user_data)->on(event);
-    return 0;
-  };
-  rl_status status;
-  do {
-    status = rl_pipeline_dispatch(host.pipeline, 10'000'000'000, on_event, &loop, nullptr);
-  } while (status == RL_OK);
-  EXPECT_EQ(status, RL_DONE);
-  EXPECT_EQ(loop.steps, 2u);
-  EXPECT_EQ(rl_pipeline_dispatch(host.pipeline, 0, nullptr, nullptr, nullptr), RL_INVALID_ARGUMENT);
+  const auto capacity = static_cast<int>(stats_of(host.pipeline).feed_capacity);
+  ASSERT_GT(capacity, 1);
+  feed(host, capacity);
+  EXPECT_EQ(stats_of(host.pipeline).feed_size, uint64_t(capacity));
+  const std::string row = R"({"ids": [1, 2], "tag": "tag"})";
+  EXPECT_EQ(feed_line(host.pipeline, row, 0, nullptr), RL_TIMEOUT);
+  EXPECT_EQ(feed_line(host.pipeline, row, 1'000'000, nullptr), RL_TIMEOUT);
+  std::thread later([&] { EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err)); });
+  EXPECT_RL_OK(feed_line(host.pipeline, row, -1, &err));  // the loop draws the first row
+  later.join();
 }
 
-TEST(AbiPipeline, AReturnValueStopsDispatching) {
+TEST(AbiPipeline, AWaitForRoomEndsWithTheRun) {
   Host host;
-  feed(host, 1);
-  EXPECT_RL_OK(rl_pipeline_finish_feed(host.pipeline, &err));
-  EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
-  int calls = 0;
-  const auto once = [](void* user_data, const rl_event*) -> int32_t {
-    return ++*static_cast<int*>(user_data);
-  };
-  EXPECT_EQ(rl_pipeline_dispatch(host.pipeline, 10'000'000'000, once, &calls, nullptr),
-            RL_INTERRUPTED);
-  EXPECT_EQ(calls, 1);
+  feed(host, static_cast<int>(stats_of(host.pipeline).feed_capacity));
+  rl_status waited = RL_OK;
+  std::thread waiting(
+      [&] { waited = feed_line(host.pipeline, R"({"ids": [1, 2]})", -1, nullptr); });
+  EXPECT_RL_OK(rl_pipeline_stop(host.pipeline, -1, &err));
+  waiting.join();
+  EXPECT_EQ(waited, RL_FAILED_PRECONDITION);
+}
+
+TEST(AbiPipeline, ARowIsALineOrIds) {
+  Host host;
+  const int32_t ids[] = {1, 2};
+  rl_feed_row row;
+  rl_feed_row_init(&row, sizeof row);
+  row.json = R"({"ids": [1, 2]})";
+  row.json_len = RL_NUL_TERMINATED;
+  row.ids = ids;
+  row.num_ids = 2;
+  rl_error* err = nullptr;
+  EXPECT_EQ(rl_pipeline_feed(host.pipeline, &row, 0, &err), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "row.ids");
+  rl_error_release(err);
+  row.ids = nullptr;
+  row.num_ids = 0;
+  row.tag = "tag";
+  row.tag_len = 3;
+  EXPECT_EQ(rl_pipeline_feed(host.pipeline, &row, 0, &err), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "row.tag");
+  rl_error_release(err);
 }
 
 TEST(AbiPipeline, TheDescriptorTellsOfEventsAndInterrupts) {
@@ -547,7 +564,7 @@ TEST(AbiPipeline, StopEndsAWaitForScoresAndEventsOutliveThePipeline) {
   rl_sample_view_init(&sample, sizeof sample);
   EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
   EXPECT_GT(sample.num_ids, sample.num_prompt);
-  EXPECT_EQ(rl_pipeline_score(host.pipeline, sample.sample_id, 1, nullptr), RL_STALE_HANDLE);
+  EXPECT_EQ(score(host.pipeline, sample.sample_id, 1, nullptr), RL_STALE_HANDLE);
   rl_event_release(event);
 }
 

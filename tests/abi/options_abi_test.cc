@@ -18,6 +18,12 @@ std::string take(rl_bytes* bytes) {
   return text;
 }
 
+std::string exported(const rl_options* options, int32_t format, uint32_t only_changed) {
+  rl_bytes* bytes = nullptr;
+  EXPECT_RL_OK(rl_options_export(options, format, only_changed, &bytes, &err));
+  return take(bytes);
+}
+
 TEST(AbiOptions, EveryOptionRoundTripsThroughText) {
   const Options a, b;
   for (size_t i = 0; i < rl_option_count(); ++i) {
@@ -25,14 +31,11 @@ TEST(AbiOptions, EveryOptionRoundTripsThroughText) {
     rl_option_info_init(&info, sizeof info);
     EXPECT_RL_OK(rl_option_at(i, &info, &err));
     SCOPED_TRACE(info.key);
-    rl_bytes *first = nullptr, *second = nullptr;
-    EXPECT_RL_OK(rl_options_get_text(a.handle, info.key, RL_NUL_TERMINATED, &first, &err));
-    set(b.handle, info.key, static_cast<const char*>(rl_bytes_data(first)));
-    EXPECT_RL_OK(rl_options_get_text(b.handle, info.key, RL_NUL_TERMINATED, &second, &err));
-    EXPECT_EQ(take(first), take(second));
-    uint32_t is_default = 0;
-    EXPECT_RL_OK(rl_options_is_default(b.handle, info.key, RL_NUL_TERMINATED, &is_default, &err));
-    EXPECT_EQ(is_default, 1u);
+    const std::string text = get_text(a.handle, info.key);
+    set(b.handle, info.key, text);
+    EXPECT_EQ(get_text(b.handle, info.key), text);
+    EXPECT_EQ(get(b.handle, info.key).is_default, 1u);
+    EXPECT_EQ(get(b.handle, info.key).type, info.type);
   }
   uint64_t x = 0, y = 1;
   EXPECT_RL_OK(rl_options_identity(a.handle, &x, &err));
@@ -47,86 +50,60 @@ TEST(AbiOptions, TypedSettersReadBack) {
   const int64_t ids[] = {7, 8};
   EXPECT_RL_OK(rl_options_set_bool(o.handle, "data.shuffle", RL_NUL_TERMINATED, 0, &err));
   EXPECT_RL_OK(rl_options_set_i64(o.handle, "runtime.threads", RL_NUL_TERMINATED, 3, &err));
-  EXPECT_RL_OK(rl_options_set_u64(o.handle, "runtime.seed", RL_NUL_TERMINATED, 1u << 31, &err));
+  EXPECT_RL_OK(
+      rl_options_set_u64(o.handle, "runtime.seed", RL_NUL_TERMINATED, UINT64_C(1) << 63, &err));
   EXPECT_RL_OK(rl_options_set_f64(o.handle, "optimizer.lr", RL_NUL_TERMINATED, 2e-5, &err));
   EXPECT_RL_OK(rl_options_set_string(o.handle, "model.path", RL_NUL_TERMINATED, "/a,b=c", 6, &err));
   EXPECT_RL_OK(rl_options_set_string_list(o.handle, "sampling.stop", RL_NUL_TERMINATED, stops, lens,
                                           2, &err));
   EXPECT_RL_OK(rl_options_set_i64_list(o.handle, "sampling.stop_token_ids", RL_NUL_TERMINATED, ids,
                                        2, &err));
-  EXPECT_RL_OK(rl_options_set_assignment(o.handle, "engine.block_size=64", 20, &err));
-  uint32_t shuffle = 1;
-  int64_t threads = 0, block = 0;
-  uint64_t seed = 0;
-  double lr = 0;
-  rl_bytes *path = nullptr, *dump = nullptr;
-  EXPECT_RL_OK(rl_options_get_bool(o.handle, "data.shuffle", RL_NUL_TERMINATED, &shuffle, &err));
-  EXPECT_RL_OK(rl_options_get_i64(o.handle, "runtime.threads", RL_NUL_TERMINATED, &threads, &err));
-  EXPECT_RL_OK(rl_options_get_i64(o.handle, "engine.block_size", RL_NUL_TERMINATED, &block, &err));
-  EXPECT_RL_OK(rl_options_get_u64(o.handle, "runtime.seed", RL_NUL_TERMINATED, &seed, &err));
-  EXPECT_RL_OK(rl_options_get_f64(o.handle, "optimizer.lr", RL_NUL_TERMINATED, &lr, &err));
-  EXPECT_RL_OK(rl_options_get_string(o.handle, "model.path", RL_NUL_TERMINATED, &path, &err));
-  EXPECT_RL_OK(rl_options_dump(o.handle, 1, &dump, &err));
-  EXPECT_EQ(shuffle, 0u);
-  EXPECT_EQ(threads, 3);
-  EXPECT_EQ(block, 64);
-  EXPECT_EQ(seed, 1u << 31);
-  EXPECT_EQ(lr, 2e-5);
-  EXPECT_EQ(take(path), "/a,b=c");
-  const std::string text = take(dump);
+  EXPECT_RL_OK(rl_options_set_text(o.handle, "engine.block_size=64", 17, "64", 2, &err));
+  EXPECT_EQ(get(o.handle, "data.shuffle").type, RL_OPTION_BOOL);
+  EXPECT_EQ(get(o.handle, "data.shuffle").i64, 0);
+  EXPECT_EQ(get(o.handle, "data.shuffle").is_default, 0u);
+  EXPECT_EQ(get(o.handle, "runtime.threads").i64, 3);
+  EXPECT_EQ(get(o.handle, "runtime.threads").u64, 3u);
+  EXPECT_EQ(get(o.handle, "engine.block_size").i64, 64);
+  EXPECT_EQ(get(o.handle, "runtime.seed").u64, UINT64_C(1) << 63);
+  EXPECT_EQ(get(o.handle, "runtime.seed").i64, 0) << "it does not fit";
+  EXPECT_EQ(get(o.handle, "optimizer.lr").f64, 2e-5);
+  EXPECT_EQ(get(o.handle, "sampling.stop").num_items, 2u);
+  EXPECT_EQ(get(o.handle, "sampling.stop_token_ids").num_items, 2u);
+  EXPECT_EQ(get(o.handle, "model.path").num_items, 0u);
+  EXPECT_EQ(get_text(o.handle, "model.path"), "/a,b=c");
+  const std::string text = exported(o.handle, RL_FORMAT_TEXT, 1);
   EXPECT_NE(text.find("sampling.stop=a\\,b,c"), std::string::npos) << text;
   EXPECT_NE(text.find("sampling.stop_token_ids=7,8"), std::string::npos) << text;
   EXPECT_EQ(text.find("optimizer.beta1"), std::string::npos) << text;
 }
 
-TEST(AbiOptions, ListsReadBackElementByElement) {
+TEST(AbiOptions, AnEmptyListHasNoElements) {
   const Options o;
-  set(o.handle, "sampling.stop", "a\\,b,c");
-  set(o.handle, "sampling.stop_token_ids", "7,8,9");
-  size_t size = 0;
-  rl_bytes* text = nullptr;
-  int64_t id = 0;
-  const auto nul = RL_NUL_TERMINATED;
-  EXPECT_RL_OK(rl_options_get_list_size(o.handle, "sampling.stop", nul, &size, &err));
-  EXPECT_EQ(size, 2u);
-  EXPECT_RL_OK(rl_options_get_list_string(o.handle, "sampling.stop", nul, 0, &text, &err));
-  EXPECT_EQ(take(text), "a,b");
-  EXPECT_RL_OK(rl_options_get_list_size(o.handle, "sampling.stop_token_ids", nul, &size, &err));
-  EXPECT_EQ(size, 3u);
-  EXPECT_RL_OK(rl_options_get_list_i64(o.handle, "sampling.stop_token_ids", nul, 2, &id, &err));
-  EXPECT_EQ(id, 9);
-  EXPECT_EQ(rl_options_get_list_i64(o.handle, "sampling.stop_token_ids", nul, 3, &id, nullptr),
-            RL_OUT_OF_RANGE);
-  EXPECT_EQ(id, 0);
-  EXPECT_EQ(rl_options_get_list_i64(o.handle, "sampling.stop", nul, 0, &id, nullptr),
-            RL_WRONG_TYPE);
-  EXPECT_EQ(rl_options_get_list_size(o.handle, "optimizer.lr", nul, &size, nullptr), RL_WRONG_TYPE);
+  const int64_t none = 0;
+  EXPECT_RL_OK(rl_options_set_i64_list(o.handle, "sampling.stop_token_ids", RL_NUL_TERMINATED,
+                                       &none, 0, &err));
+  EXPECT_EQ(get(o.handle, "sampling.stop_token_ids").num_items, 0u);
+  EXPECT_EQ(get_text(o.handle, "sampling.stop_token_ids"), "");
 }
 
 TEST(AbiOptions, DocumentsCarryASetAndRefuseAsAWhole) {
   const Options a, b, c;
   set(a.handle, "runtime.seed", "18446744073709551615");
   set(a.handle, "optimizer.lr", "1e-5");
-  rl_bytes *json = nullptr, *binary = nullptr, *lines = nullptr;
-  EXPECT_RL_OK(rl_options_export_json(a.handle, 1, &json, &err));
-  EXPECT_RL_OK(rl_options_export_flatbuffer(a.handle, 0, &binary, &err));
+  const std::string json = exported(a.handle, RL_FORMAT_JSON, 1);
+  const std::string binary = exported(a.handle, RL_FORMAT_FLATBUFFER, 0);
   EXPECT_RL_OK(
-      rl_options_import_flatbuffer(c.handle, rl_bytes_data(binary), rl_bytes_size(binary), &err));
-  const std::string text = take(json);
-  EXPECT_RL_OK(rl_options_import_json(b.handle, text.data(), text.size(), &err));
-  uint64_t hashes[3] = {};
-  EXPECT_RL_OK(rl_options_hash(a.handle, &hashes[0], &err));
-  EXPECT_RL_OK(rl_options_hash(b.handle, &hashes[1], &err));
-  EXPECT_RL_OK(rl_options_hash(c.handle, &hashes[2], &err));
-  EXPECT_EQ(hashes[0], hashes[1]);
-  EXPECT_EQ(hashes[0], hashes[2]);
-  EXPECT_RL_OK(rl_options_diff(a.handle, b.handle, &lines, &err));
-  EXPECT_EQ(take(lines), "");
-  rl_bytes_release(binary);
+      rl_options_import(c.handle, RL_FORMAT_FLATBUFFER, binary.data(), binary.size(), &err));
+  EXPECT_RL_OK(rl_options_import(b.handle, RL_FORMAT_JSON, json.data(), json.size(), &err));
+  const std::string text = exported(a.handle, RL_FORMAT_TEXT, 0);
+  EXPECT_EQ(exported(b.handle, RL_FORMAT_TEXT, 0), text);
+  EXPECT_EQ(exported(c.handle, RL_FORMAT_TEXT, 0), text);
 
   rl_error* err = nullptr;
   const char bad[] = R"({"options": {"optimizer.lr": 1, "optimizer.beta1": 1, "modl.path": ""}})";
-  EXPECT_EQ(rl_options_import_json(b.handle, bad, RL_NUL_TERMINATED, &err), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(rl_options_import(b.handle, RL_FORMAT_JSON, bad, RL_NUL_TERMINATED, &err),
+            RL_INVALID_ARGUMENT);
   rl_error* const first = rl_error_part(err, 0);
   rl_error* const second = rl_error_part(err, 1);
   EXPECT_EQ(rl_error_part(err, 2), nullptr);
@@ -138,32 +115,24 @@ TEST(AbiOptions, DocumentsCarryASetAndRefuseAsAWhole) {
   rl_error_release(second);
   rl_error_release(first);
   rl_error_release(err);
-  EXPECT_RL_OK(rl_options_diff(b.handle, a.handle, &lines, &err));
-  EXPECT_EQ(take(lines), "");
-  EXPECT_EQ(rl_options_import_flatbuffer(b.handle, bad, sizeof bad, nullptr), RL_DATA_LOSS);
+  EXPECT_EQ(exported(b.handle, RL_FORMAT_TEXT, 0), text);
+  EXPECT_EQ(rl_options_import(b.handle, RL_FORMAT_FLATBUFFER, bad, sizeof bad, nullptr),
+            RL_DATA_LOSS);
 }
 
-TEST(AbiOptions, AFrozenSetIsReadOnlyAndItsCloneIsNot) {
+TEST(AbiOptions, FormatsThatAreNoneAreRefused) {
   const Options o;
-  uint32_t frozen = 1;
-  EXPECT_RL_OK(rl_options_is_frozen(o.handle, &frozen, &err));
-  EXPECT_EQ(frozen, 0u);
-  EXPECT_RL_OK(rl_options_freeze(o.handle, &err));
-  EXPECT_RL_OK(rl_options_is_frozen(o.handle, &frozen, &err));
-  EXPECT_EQ(frozen, 1u);
+  rl_bytes* out = nullptr;
   rl_error* err = nullptr;
-  EXPECT_EQ(rl_options_set_f64(o.handle, "optimizer.lr", RL_NUL_TERMINATED, 1, &err),
-            RL_NOT_CHANGEABLE);
-  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "optimizer.lr");
+  EXPECT_EQ(rl_options_export(o.handle, 4, 0, &out, &err), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "format");
   rl_error_release(err);
-  const char json[] = R"({"options": {"optimizer.lr": 1}})";
-  EXPECT_EQ(rl_options_import_json(o.handle, json, RL_NUL_TERMINATED, nullptr), RL_NOT_CHANGEABLE);
-  EXPECT_EQ(rl_options_apply_preset(o.handle, "low_memory", RL_NUL_TERMINATED, nullptr),
-            RL_NOT_CHANGEABLE);
-  rl_options* copy = nullptr;
-  EXPECT_RL_OK(rl_options_clone(o.handle, &copy, &err));
-  set(copy, "optimizer.lr", "1");
-  rl_options_destroy(copy);
+  EXPECT_EQ(rl_options_import(o.handle, 0, "{}", 2, &err), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "format");
+  rl_error_release(err);
+  EXPECT_EQ(rl_options_import(o.handle, RL_FORMAT_TEXT, "", 0, &err), RL_UNSUPPORTED);
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "format");
+  rl_error_release(err);
 }
 
 TEST(AbiOptions, ConflictsNameBothOptionsAndComeTogether) {
@@ -186,24 +155,17 @@ TEST(AbiOptions, ConflictsNameBothOptionsAndComeTogether) {
 
 TEST(AbiOptions, PresetsAreListedAndApplied) {
   ASSERT_GT(rl_preset_count(), 0u);
+  const char *name = nullptr, *doc = nullptr;
   for (size_t i = 0; i < rl_preset_count(); ++i) {
-    const char *name = nullptr, *doc = nullptr, *key = nullptr, *value = nullptr;
-    size_t count = 0;
-    EXPECT_RL_OK(rl_preset_at(i, &name, &doc, &count, &err));
+    EXPECT_RL_OK(rl_preset_at(i, &name, &doc, &err));
     SCOPED_TRACE(name);
     EXPECT_STRNE(doc, "");
     const Options o;
     EXPECT_RL_OK(rl_options_apply_preset(o.handle, name, RL_NUL_TERMINATED, &err));
-    for (size_t s = 0; s < count; ++s) {
-      EXPECT_RL_OK(rl_preset_setting(name, RL_NUL_TERMINATED, s, &key, &value, &err));
-      rl_bytes* text = nullptr;
-      EXPECT_RL_OK(rl_options_get_text(o.handle, key, RL_NUL_TERMINATED, &text, &err));
-      EXPECT_EQ(take(text), value) << key;
-    }
-    EXPECT_EQ(rl_preset_setting(name, RL_NUL_TERMINATED, count, &key, &value, nullptr),
-              RL_OUT_OF_RANGE);
-    EXPECT_EQ(key, nullptr);
+    EXPECT_NE(exported(o.handle, RL_FORMAT_TEXT, 1), "") << "what the preset sets";
   }
+  EXPECT_EQ(rl_preset_at(rl_preset_count(), &name, &doc, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_EQ(name, nullptr);
   rl_error* err = nullptr;
   const Options o;
   EXPECT_EQ(rl_options_apply_preset(o.handle, "low-memory", RL_NUL_TERMINATED, &err), RL_NOT_FOUND);
@@ -217,11 +179,8 @@ TEST(AbiOptions, ClonesAreIndependentAndUnsetGoesBack) {
   rl_options* copy = nullptr;
   EXPECT_RL_OK(rl_options_clone(o.handle, &copy, &err));
   EXPECT_RL_OK(rl_options_unset(o.handle, "optimizer.lr", RL_NUL_TERMINATED, &err));
-  double here = 0, there = 0;
-  EXPECT_RL_OK(rl_options_get_f64(o.handle, "optimizer.lr", RL_NUL_TERMINATED, &here, &err));
-  EXPECT_RL_OK(rl_options_get_f64(copy, "optimizer.lr", RL_NUL_TERMINATED, &there, &err));
-  EXPECT_NE(here, 0.5);
-  EXPECT_EQ(there, 0.5);
+  EXPECT_NE(get(o.handle, "optimizer.lr").f64, 0.5);
+  EXPECT_EQ(get(copy, "optimizer.lr").f64, 0.5);
   rl_options_destroy(copy);
 }
 
@@ -309,7 +268,9 @@ TEST(AbiLibrary, BytesAreAlignedAndEndWithNul) {
   const Options o;
   set(o.handle, "model.path", "x");
   rl_bytes* bytes = nullptr;
-  EXPECT_RL_OK(rl_options_get_text(o.handle, "model.path", RL_NUL_TERMINATED, &bytes, &err));
+  rl_option_value value;
+  rl_option_value_init(&value, sizeof value);
+  EXPECT_RL_OK(rl_options_get(o.handle, "model.path", RL_NUL_TERMINATED, &value, &bytes, &err));
   const auto* const data = static_cast<const char*>(rl_bytes_data(bytes));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % alignof(std::max_align_t), 0u);
   EXPECT_EQ(rl_bytes_size(bytes), 1u);

@@ -23,7 +23,7 @@ struct FileRun {
   void feed(int rows) {
     const int32_t ids[] = {1, 2};
     for (int i = 0; i < rows; ++i) {
-      EXPECT_RL_OK(rl_pipeline_feed_ids(host.pipeline, ids, 2, "", 0, &err));
+      EXPECT_RL_OK(abi_test::feed(host.pipeline, ids, 2, &err));
     }
     EXPECT_RL_OK(rl_pipeline_finish_feed(host.pipeline, &err));
   }
@@ -50,10 +50,13 @@ struct FileRun {
     EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
     EXPECT_EQ(view.purpose, sample.purpose);
     if (sample.purpose == RL_PURPOSE_TRAIN && sample.ordinal == 0) {
-      EXPECT_RL_OK(rl_pipeline_score(host.pipeline, sample.sample_id, sample.slot, &err));
+      EXPECT_RL_OK(score(host.pipeline, sample.sample_id, sample.slot, &err));
     } else {
       // The group may be gone by the failure of another sample of it.
-      rl_pipeline_fail(host.pipeline, sample.sample_id, "no judge", RL_NUL_TERMINATED, nullptr);
+      rl_score none = score_of(sample.sample_id, 0);
+      none.failure = "no judge";
+      none.failure_len = RL_NUL_TERMINATED;
+      rl_pipeline_score(host.pipeline, &none, 1, nullptr, nullptr);
     }
   }
 
@@ -77,18 +80,6 @@ TEST(Outcome, DroppedGroupsNameTheirPurpose) {
     EXPECT_EQ(view.reason, RL_DROP_REWARD_ERROR);
   }
   EXPECT_EQ(ordinals, (std::map<int32_t, uint64_t>{{RL_PURPOSE_TRAIN, 1}, {RL_PURPOSE_EVAL, 0}}));
-}
-
-TEST(Outcome, AHostWithTheFirstEventViewGetsWhatItHas) {
-  const Host host;
-  rl_event_view view;
-  std::memset(&view, 0x5a, sizeof view);
-  const size_t first = offsetof(rl_event_view, purpose);
-  rl_event_view_init(&view, first);
-  EXPECT_RL_OK(rl_event_get_view(host.event, &view, &err));
-  EXPECT_EQ(view.struct_size, first);
-  EXPECT_EQ(view.kind, RL_EVENT_STEP);
-  EXPECT_EQ(view.purpose, 0x5a5a5a5a) << "beyond the caller's struct";
 }
 
 TEST(Outcome, AnUnwrittenTraceIsReportedAfterTheRunWhichIsDone) {

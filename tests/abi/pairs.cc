@@ -92,7 +92,9 @@ class Fresh {
   rl_status make(rl_error** err) {
     static const int32_t prompt[] = {1, 2, 3};
     const Host& h = host_;
-    if (kind_ == "rl_bytes") return rl_options_dump(h.options, 1, as<rl_bytes>(), err);
+    if (kind_ == "rl_bytes") {
+      return rl_options_export(h.options, RL_FORMAT_TEXT, 1, as<rl_bytes>(), err);
+    }
     if (kind_ == "rl_options") return rl_options_clone(h.options, as<rl_options>(), err);
     if (kind_ == "rl_runtime") {
       return rl_runtime_create(RL_ABI_VERSION, h.options, as<rl_runtime>(), err);
@@ -133,8 +135,8 @@ class Fresh {
     EXPECT_RL_OK(rl_engine_take(host_.engine, as<rl_batch>(), &err));
     auto* const batch = static_cast<rl_batch*>(handle_);
     for (size_t i = 0; i < rl_batch_count(batch); ++i) {
-      EXPECT_RL_OK(rl_batch_set_reward(batch, i, double(i), &err));
-      EXPECT_RL_OK(rl_batch_set_reward_parts(batch, i, &part, 1, &err));
+      EXPECT_RL_OK(set_reward(batch, i, double(i), &err));
+      EXPECT_RL_OK(set_parts(batch, i, &part, 1, &err));
     }
   }
 

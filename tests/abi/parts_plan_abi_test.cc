@@ -11,9 +11,10 @@ namespace abi_test {
 namespace {
 
 uint64_t reserved(const rl_runtime* runtime) {
-  uint64_t bytes = 0;
-  EXPECT_RL_OK(rl_runtime_reserved_bytes(runtime, &bytes, &err));
-  return bytes;
+  rl_runtime_info info;
+  rl_runtime_info_init(&info, sizeof info);
+  EXPECT_RL_OK(rl_runtime_get_info(runtime, &info, &err));
+  return info.reserved_bytes;
 }
 
 rl_options* options_with(const std::vector<std::pair<const char*, const char*>>& texts) {

@@ -116,62 +116,13 @@ TEST(Places, AnotherThreadMayCallWhileOneLogs) {
   });
 }
 
-struct Dispatch {
-  const Host* host;
-  int events = 0;
-};
-
 void feed_and_start(const Host& host, int rows) {
   const int32_t ids[] = {1, 2};
   for (int i = 0; i < rows; ++i) {
-    EXPECT_RL_OK(rl_pipeline_feed_ids(host.pipeline, ids, 2, "", 0, &err));
+    EXPECT_RL_OK(feed(host.pipeline, ids, 2, &err));
   }
   EXPECT_RL_OK(rl_pipeline_finish_feed(host.pipeline, &err));
   EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
-}
-
-TEST(Places, AnEventCallbackMayCallEveryFunction) {
-  Host host;
-  feed_and_start(host, 1);
-  Dispatch dispatch{&host};
-  const auto on_event = [](void* user_data, const rl_event*) -> int32_t {
-    auto& d = *static_cast<Dispatch*>(user_data);
-    if (d.events++ > 0) return 0;
-    for (const Row& row : rows()) {
-      if (row.ends_a_handle()) continue;
-      SCOPED_TRACE(row.name);
-      Arguments arguments(row, *d.host);
-      const uint64_t result = arguments.call();
-      if (row.has_status) {
-        EXPECT_NE(static_cast<rl_status>(result), RL_WRONG_THREAD);
-      }
-      arguments.release_results();
-    }
-    return 0;
-  };
-  std::filesystem::create_directories(RL_TEST_OUTPUT);
-  const rl_status status =
-      rl_pipeline_dispatch(host.pipeline, 10'000'000'000, on_event, &dispatch, nullptr);
-  EXPECT_TRUE(status == RL_OK || status == RL_INTERRUPTED) << rl_status_name(status);
-  EXPECT_GT(dispatch.events, 0);
-  std::filesystem::remove_all(RL_TEST_OUTPUT);
-}
-
-TEST(Places, AnEventCallbackMayDestroyItsPipeline) {
-  Host host;
-  feed_and_start(host, 1);
-  Dispatch dispatch{&host};
-  const auto on_event = [](void* user_data, const rl_event* event) -> int32_t {
-    auto& d = *static_cast<Dispatch*>(user_data);
-    rl_pipeline_destroy(d.host->pipeline);
-    ++d.events;
-    EXPECT_NE(rl_event_kind(event), 0) << "the event lives to the end of the call";
-    return 0;
-  };
-  EXPECT_EQ(rl_pipeline_dispatch(host.pipeline, 10'000'000'000, on_event, &dispatch, nullptr),
-            RL_OK);
-  EXPECT_GT(dispatch.events, 0);
-  EXPECT_EQ(rl_pipeline_dispatch(host.pipeline, 0, on_event, &dispatch, nullptr), RL_STALE_HANDLE);
 }
 
 // What a forked child finds: the names of functions that did not answer as promised.
@@ -238,7 +189,7 @@ TEST(Places, AForkDuringARunDisturbsNeitherSide) {
       if (sample.slot == 0) {
         EXPECT_EQ(fork_and_look(host), "");
       }
-      EXPECT_RL_OK(rl_pipeline_score(host.pipeline, sample.sample_id, sample.slot, &err));
+      EXPECT_RL_OK(score(host.pipeline, sample.sample_id, sample.slot, &err));
     }
     steps += rl_event_kind(event) == RL_EVENT_STEP;
     rl_event_release(event);

@@ -99,6 +99,14 @@ void fork_and_exit(rl_pipeline* pipeline) {
   if (status != 0) complain("a forked child", "ended with status " + std::to_string(status) + "\n");
 }
 
+void reward(rl_pipeline* pipeline, const rl_sample_view& sample) {
+  rl_score score;
+  rl_score_init(&score, sizeof score);
+  score.sample_id = sample.sample_id;
+  score.reward = sample.slot;
+  CHECK(rl_pipeline_score(pipeline, &score, 1, nullptr, &err));
+}
+
 void serve(rl_pipeline* pipeline, const abi_test::State& before) {
   rl_event* event = nullptr;
   uint64_t steps = 0;
@@ -112,7 +120,7 @@ void serve(rl_pipeline* pipeline, const abi_test::State& before) {
     if (rl_event_kind(event) == RL_EVENT_STEP) ++steps;
     if (rl_event_kind(event) == RL_EVENT_SCORE) {
       CHECK(rl_event_sample(event, &sample, &err));
-      CHECK(rl_pipeline_score(pipeline, sample.sample_id, sample.slot, &err));
+      reward(pipeline, sample);
     }
     rl_event_release(event);
     if (steps == 1) fork_and_exit(pipeline);

@@ -125,7 +125,7 @@ TEST(Reentrance, FunctionsOfAPipelineGetWrongThreadFromAllButTheSafeFunctions) {
   EXPECT_RL_OK(rl_pipeline_set_advantage(pipeline, on_advantages, &inside, nullptr, &err));
   EXPECT_RL_OK(rl_pipeline_set_loss(pipeline, on_loss, &inside, nullptr, &err));
   EXPECT_RL_OK(rl_pipeline_start(pipeline, &err));
-  EXPECT_RL_OK(rl_pipeline_feed_ids(pipeline, prompt, 3, nullptr, 0, &err));
+  EXPECT_RL_OK(feed(pipeline, prompt, 3, &err));
   EXPECT_RL_OK(rl_pipeline_finish_feed(pipeline, &err));
   rl_event* event = nullptr;
   rl_status status;
@@ -133,7 +133,7 @@ TEST(Reentrance, FunctionsOfAPipelineGetWrongThreadFromAllButTheSafeFunctions) {
     rl_sample_view sample;
     rl_sample_view_init(&sample, sizeof sample);
     if (rl_event_sample(event, &sample, nullptr) == RL_OK) {
-      EXPECT_RL_OK(rl_pipeline_score(pipeline, sample.sample_id, sample.slot, &err));
+      EXPECT_RL_OK(score(pipeline, sample.sample_id, sample.slot, &err));
     }
     rl_event_release(event);
   }

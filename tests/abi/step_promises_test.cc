@@ -1,6 +1,7 @@
 // What rl.h promises of a training step beside its numbers: log-probs of the present weights are
 // compared, steps are counted as steps; and of calls with many entries: which failed, as data.
 #include <bit>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -176,24 +177,26 @@ TEST(AbiBulkCalls, ManyScoresTellWhichWereRefused) {
   Host host;
   EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
   static const int32_t prompt[] = {1, 2, 3};
-  EXPECT_RL_OK(rl_pipeline_feed_ids(host.pipeline, prompt, 3, "", 0, &err));
-  std::vector<uint64_t> ids = {999};
-  while (ids.size() < 3) {
+  EXPECT_RL_OK(feed(host.pipeline, prompt, 3, &err));
+  std::vector<rl_score> scores = {score_of(999, 1)};
+  while (scores.size() < 3) {
     rl_event* event = nullptr;
     EXPECT_RL_OK(rl_pipeline_next(host.pipeline, -1, &event, &err));
     rl_sample_view view;
     rl_sample_view_init(&view, sizeof view);
     EXPECT_RL_OK(rl_event_sample(event, &view, &err));
-    ids.push_back(view.sample_id);
+    scores.push_back(score_of(view.sample_id, 1));
     rl_event_release(event);
   }
-  ids.insert(ids.begin() + 2, ids[1]);  // 999, a, a, b
-  const std::vector<double> rewards(ids.size(), 1.0);
+  scores.insert(scores.begin() + 2, scores[1]);  // 999, a, a, b
+  rl_status results[4] = {};
   rl_error* err = nullptr;
-  EXPECT_EQ(rl_pipeline_score_many(host.pipeline, ids.data(), rewards.data(), ids.size(), &err),
+  EXPECT_EQ(rl_pipeline_score(host.pipeline, scores.data(), scores.size(), results, &err),
             RL_NOT_FOUND);
-  const std::pair<rl_status, const char*> refused[] = {{RL_NOT_FOUND, "sample_ids[0]"},
-                                                       {RL_DUPLICATE, "sample_ids[2]"}};
+  const rl_status expected[] = {RL_NOT_FOUND, RL_OK, RL_DUPLICATE, RL_OK};
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(results[i], expected[i]) << i;
+  const std::pair<rl_status, const char*> refused[] = {{RL_NOT_FOUND, "scores[0]"},
+                                                       {RL_DUPLICATE, "scores[2]"}};
   for (size_t i = 0; i < 2; ++i) {
     rl_error* const part = rl_error_part(err, i);
     EXPECT_EQ(rl_error_code(part), refused[i].first);
@@ -202,6 +205,59 @@ TEST(AbiBulkCalls, ManyScoresTellWhichWereRefused) {
   }
   EXPECT_EQ(rl_error_part(err, 2), nullptr);
   rl_error_release(err);
+
+  EXPECT_EQ(rl_pipeline_score(host.pipeline, scores.data(), 1, results, &err), RL_NOT_FOUND);
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "scores[0]");
+  EXPECT_EQ(rl_error_part(err, 0), nullptr) << "a single refusal is the error itself";
+  rl_error_release(err);
+}
+
+TEST(AbiBulkCalls, ScoresOfAnArrayHaveOneSize) {
+  Host host;
+  rl_score scores[] = {score_of(1, 1), score_of(2, 1)};
+  scores[1].struct_size -= 8;
+  rl_error* err = nullptr;
+  EXPECT_EQ(rl_batch_score(host.batch, 0, scores, 2, &err), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "scores[1]");
+  rl_error_release(err);
+
+  // A host of a later version: its structs are larger, and what librl does not know is zero.
+  struct Larger {
+    rl_score known;
+    uint64_t added;
+  } larger[2] = {{score_of(0, 0.25), 0}, {score_of(0, 0.75), 0}};
+  larger[0].known.struct_size = larger[1].known.struct_size = sizeof(Larger);
+  EXPECT_RL_OK(rl_batch_score(host.batch, 0, &larger[0].known, 2, &err));
+  for (size_t i = 0; i < 2; ++i) {
+    rl_sample_view view;
+    rl_sample_view_init(&view, sizeof view);
+    EXPECT_RL_OK(rl_batch_sample(host.batch, i, &view, &err));
+    EXPECT_EQ(view.reward, 0.25 + 0.5 * double(i));
+  }
+  larger[1].added = 1;
+  EXPECT_EQ(rl_batch_score(host.batch, 0, &larger[0].known, 2, nullptr), RL_UNSUPPORTED);
+}
+
+TEST(AbiBulkCalls, ABatchTakesAllScoresOrNone) {
+  Host host;
+  const auto refused = [&](size_t first, const rl_score& last, rl_status status, const char* key) {
+    const rl_score scores[] = {score_of(0, 0.5), last};
+    rl_error* err = nullptr;
+    EXPECT_EQ(rl_batch_score(host.batch, first, scores, 2, &err), status);
+    EXPECT_EQ(text_of(err, RL_ERROR_KEY), key);
+    rl_error_release(err);
+    rl_sample_view view;
+    rl_sample_view_init(&view, sizeof view);
+    EXPECT_RL_OK(rl_batch_sample(host.batch, 0, &view, &err));
+    EXPECT_EQ(view.reward, 1) << "as it was";
+  };
+  rl_score failed = score_of(0, 0);
+  failed.failure = "no judge";
+  failed.failure_len = RL_NUL_TERMINATED;
+  refused(0, failed, RL_INVALID_ARGUMENT, "scores[1].failure");
+  refused(0, score_of(12345, 0), RL_INVALID_ARGUMENT, "scores[1].sample_id");
+  refused(0, score_of(0, std::nan("")), RL_NON_FINITE, "scores[1].reward");
+  refused(1, score_of(0, 0), RL_OUT_OF_RANGE, "first");
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ const Integers& integers() {
       {"num_keep", 2},
       {"num_values", 2},
       {"num_out", 2},
+      {"first", 0},
+      {"replica", 0},
+      {"rl_options_import format", RL_FORMAT_FLATBUFFER},
       {"rl_model_save flags", RL_SAVE_REPLACE},
       {"rl_buffer_save flags", RL_SAVE_REPLACE},
       {"rl_model_set_weights num_weights", 1},
@@ -41,7 +44,6 @@ const Integers& integers() {
 const Texts& texts() {
   static const Texts table = {
       {"key", "runtime.threads"},
-      {"row", R"({"ids": [1, 2]})"},
       {"chat", R"({"messages": [{"role": "user", "content": "x"}]})"},
       {"dir", RL_TEST_OUTPUT "/model"},
       {"path", RL_TEST_OUTPUT "/file"},
@@ -52,25 +54,15 @@ const Texts& texts() {
       {"rl_feature name", "cpu"},
       {"rl_constant name", "RL_OK"},
       {"rl_event_metric_named name", "actor/loss"},
-      {"rl_model_encode_chat roles", "user"},
       {"rl_model_weight name", "model.norm.weight"},
       {"rl_model_set_weights names", "model.norm.weight"},
       {"rl_option_choice key", "model.dtype"},
       {"rl_options_set_bool key", "sampling.ignore_eos"},
-      {"rl_options_get_bool key", "sampling.ignore_eos"},
       {"rl_options_set_f64 key", "optimizer.lr"},
-      {"rl_options_get_f64 key", "optimizer.lr"},
       {"rl_options_set_string key", "data.path"},
-      {"rl_options_get_string key", "data.path"},
       {"rl_options_set_string_list key", "sampling.stop"},
       {"rl_options_set_i64_list key", "sampling.stop_token_ids"},
-      {"rl_options_set_assignment text", "runtime.threads=1"},
-      {"rl_options_get_list_size key", "sampling.stop"},
-      {"rl_options_get_list_string key", "sampling.stop"},
-      {"rl_options_get_list_i64 key", "sampling.stop_token_ids"},
       {"rl_options_apply_preset name", "low_memory"},
-      {"rl_preset_setting name", "low_memory"},
-      {"rl_options_import_json text", R"({"library_version": "0.1.0", "options": {}})"},
   };
   return table;
 }
@@ -78,22 +70,15 @@ const Texts& texts() {
 // Answers that are not RL_OK.
 const std::map<std::string, rl_status>& answers() {
   static const std::map<std::string, rl_status> table = {
-      {"rl_options_get_list_string", RL_OUT_OF_RANGE},  // the list is empty
-      {"rl_options_get_list_i64", RL_OUT_OF_RANGE},
-      {"rl_options_import_flatbuffer", RL_DATA_LOSS},  // one byte is no document
-      {"rl_model_encode", RL_FAILED_PRECONDITION},     // no tokenizer
+      {"rl_options_import", RL_DATA_LOSS},          // one byte is no document
+      {"rl_model_encode", RL_FAILED_PRECONDITION},  // no tokenizer
       {"rl_model_decode", RL_FAILED_PRECONDITION},
       {"rl_model_encode_chat", RL_FAILED_PRECONDITION},
-      {"rl_model_encode_chat_json", RL_FAILED_PRECONDITION},
       {"rl_model_render_chat", RL_FAILED_PRECONDITION},  // no chat template
       {"rl_event_sample", RL_FAILED_PRECONDITION},       // the event is of a step
       {"rl_event_tensor", RL_FAILED_PRECONDITION},
       {"rl_pipeline_next", RL_TIMEOUT},  // nothing happens
-      {"rl_pipeline_dispatch", RL_TIMEOUT},
       {"rl_pipeline_score", RL_NOT_FOUND},
-      {"rl_pipeline_score_many", RL_NOT_FOUND},
-      {"rl_pipeline_score_parts", RL_NOT_FOUND},
-      {"rl_pipeline_fail", RL_NOT_FOUND},
       {"rl_pipeline_checkpoint", RL_FAILED_PRECONDITION},   // no checkpoint.dir
       {"rl_pipeline_evaluate", RL_FAILED_PRECONDITION},     // no eval.path
       {"rl_pipeline_save_critic", RL_FAILED_PRECONDITION},  // no critic
@@ -103,9 +88,8 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_engine_step", RL_DONE},                           // no request
       {"rl_engine_take", RL_DONE},
       {"rl_engine_abort_request", RL_NOT_FOUND},
-      {"rl_engine_get_interval", RL_FAILED_PRECONDITION},  // no engine.stats_interval_ns
-      {"rl_buffer_take", RL_TIMEOUT},                      // no whole group
-      {"rl_buffer_load", RL_NOT_FOUND},                    // with or without a model
+      {"rl_buffer_take", RL_TIMEOUT},    // no whole group
+      {"rl_buffer_load", RL_NOT_FOUND},  // with or without a model
   };
   return table;
 }
@@ -131,7 +115,6 @@ DLManagedTensorVersioned* scalar() {
   return &managed;
 }
 
-int32_t ignore_event(void*, const rl_event*) { return 0; }
 void ignore_line(void*, const rl_log_record*) {}
 void ignore_end(void*) {}
 int32_t keep_advantages(void*, const rl_algo_tokens*, double*) { return 0; }
@@ -218,8 +201,7 @@ void Arguments::set_array(size_t i, const Host& host) {
 
 void Arguments::set_function(size_t i) {
   const std::string type = row_.parameters[i].c_type;
-  words_[i].function = type == "rl_event_fn"       ? reinterpret_cast<void (*)()>(ignore_event)
-                       : type == "rl_log_fn"       ? reinterpret_cast<void (*)()>(ignore_line)
+  words_[i].function = type == "rl_log_fn"         ? reinterpret_cast<void (*)()>(ignore_line)
                        : type == "rl_advantage_fn" ? reinterpret_cast<void (*)()>(keep_advantages)
                        : type == "rl_loss_fn"      ? reinterpret_cast<void (*)()>(no_loss)
                                                    : reinterpret_cast<void (*)()>(ignore_end);
@@ -254,6 +236,11 @@ void Arguments::set_struct(size_t i) {
     span->lane = "host";
     span->name = "work";
     span->lane_len = span->name_len = RL_NUL_TERMINATED;
+  } else if (p.type == std::string("rl_feed_row")) {
+    auto* const row = reinterpret_cast<rl_feed_row*>(results_[i]);
+    rl_feed_row_init(row, sizeof *row);
+    row->ids = prompt;
+    row->num_ids = 2;
   } else if (p.type == std::string("rl_sample_view")) {
     auto* const sample = reinterpret_cast<rl_sample_view*>(results_[i]);
     rl_sample_view_init(sample, sizeof *sample);

@@ -18,7 +18,6 @@ COMMENTS = {".go": r"//.*", ".c": r"//.*", ".rs": r"//.*", ".py": r'#.*|(?s:""".
 ENDS = re.compile(r"^ENDS = \{$.*?^\}$", re.M | re.S)
 LANGUAGES = {
     "Go": (["bindings/go/rl/*.go", "bindings/go/rl/*.c"], {
-        "rl_pipeline_dispatch": "Pipeline.Next and Pipeline.Events are the same and take a context",
         "rl_allocator_init": "memory of a host is C's",
         "rl_log_record_init": "librl fills in records of the log",
     }),
@@ -29,8 +28,6 @@ LANGUAGES = {
     "Python": (["bindings/python/rl/*.py"], {
         "rl_engine_run": "Engine.run steps, so that Ctrl-C ends it between two forwards",
         "rl_event_kind": "Event.view has it",
-        "rl_model_encode_chat": "Model.encode_chat passes messages as JSON",
-        "rl_pipeline_dispatch": "Pipeline.next and iteration are the same",
         **{f"{name}_init": "the structs of _raw.py begin as it leaves them"
            for name in header.structs()},
     }),

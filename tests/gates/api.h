@@ -16,6 +16,22 @@ struct Api {
 #undef RL_FUNCTION
 };
 
+// A score for a pipeline or a batch, and a prompt for a feed.
+inline rl_score score_of(const Api& rl, uint64_t sample_id, double reward) {
+  rl_score score;
+  rl.rl_score_init(&score, sizeof score);
+  score.sample_id = sample_id;
+  score.reward = reward;
+  return score;
+}
+inline rl_feed_row row_of(const Api& rl, const int32_t* ids, size_t num_ids) {
+  rl_feed_row row;
+  rl.rl_feed_row_init(&row, sizeof row);
+  row.ids = ids;
+  row.num_ids = num_ids;
+  return row;
+}
+
 // The functions of a library from dlopen or dlmopen; throws if one is missing.
 inline Api loaded_api(void* library) {
   Api api;

@@ -31,7 +31,8 @@ void begin_a_step(const gates::Api& rl, const gates::Host& host, rl_pipeline* pi
   static const int32_t prompt[] = {1, 2, 3};
   Handle<rl_event> event(rl.rl_event_release);
   CALL(rl_pipeline_start, pipeline);
-  CALL(rl_pipeline_feed_ids, pipeline, prompt, size_t{3}, nullptr, size_t{0});
+  const rl_feed_row row = gates::row_of(rl, prompt, 3);
+  CALL(rl_pipeline_feed, pipeline, &row, int64_t{0});
   CALL(rl_pipeline_next, pipeline, int64_t{-1}, event.out());
 }
 

@@ -99,7 +99,10 @@ struct Parts {
     CALL(rl_engine_submit, engine, &wanted, &first_id);
     CALL(rl_engine_run, engine);
     CALL(rl_engine_take, engine, batch.out());
-    for (size_t i = 0; i < 2; ++i) CALL(rl_batch_set_reward, batch, i, double(i));
+    for (size_t i = 0; i < 2; ++i) {
+      const rl_score score = gates::score_of(rl, 0, double(i));
+      CALL(rl_batch_score, batch, i, &score, size_t{1});
+    }
   }
   std::string step() {
     return error_text(host, rl.rl_trainer_step, trainer, batch, static_cast<const double*>(nullptr),
@@ -237,7 +240,8 @@ void try_pipeline(const Api& rl, const Place& place, uintptr_t site) {
   p.state.mode = Mode::kFailFromThen;
   CALL(rl_pipeline_start, p.pipeline);
   static const int32_t ids[] = {1, 2, 3};
-  CALL(rl_pipeline_feed_ids, p.pipeline, ids, size_t{3}, "", size_t{0});
+  const rl_feed_row row = gates::row_of(rl, ids, 3);
+  CALL(rl_pipeline_feed, p.pipeline, &row, int64_t{0});
   std::string error;
   while (error.empty()) {
     error = error_text(host, rl.rl_pipeline_next, p.pipeline, int64_t{-1}, p.event.out());
@@ -245,7 +249,8 @@ void try_pipeline(const Api& rl, const Place& place, uintptr_t site) {
     rl_sample_view sample;
     rl.rl_sample_view_init(&sample, sizeof sample);
     CALL(rl_event_sample, p.event, &sample);
-    CALL(rl_pipeline_score, p.pipeline, sample.sample_id, double(sample.slot));
+    const rl_score score = gates::score_of(rl, sample.sample_id, double(sample.slot));
+    CALL(rl_pipeline_score, p.pipeline, &score, size_t{1}, static_cast<rl_status*>(nullptr));
   }
   gates::disarm();
   expect(error.starts_with("RL_OUT_OF_MEMORY"), "the pipeline says " + error);

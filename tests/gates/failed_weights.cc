@@ -140,7 +140,10 @@ void expect_agreement(Parts& p, const std::string& where) {
   const Host& host = p.host;
   Handle<rl_event> step(rl.rl_event_release);
   gates::generate(rl, host, p.engine, p.batch, kIds);
-  for (size_t i = 0; i < 2; ++i) CALL(rl_batch_set_reward, p.batch, i, double(i));
+  for (size_t i = 0; i < 2; ++i) {
+    const rl_score score = gates::score_of(rl, 0, double(i));
+    CALL(rl_batch_score, p.batch, i, &score, size_t{1});
+  }
   const std::string error = error_text(host, rl.rl_trainer_step, p.trainer, p.batch,
                                        static_cast<const double*>(nullptr), size_t{0}, step.out());
   expect(error.empty(), where + ": rl_trainer_step says " + error);

@@ -45,7 +45,8 @@ void score(const Api& rl, const Host& host, rl_pipeline* pipeline, const rl_even
   rl.rl_sample_view_init(&sample, sizeof sample);
   CALL(rl_event_sample, event, &sample);
   try {
-    CALL(rl_pipeline_score, pipeline, sample.sample_id, double(sample.slot));
+    const rl_score score = gates::score_of(rl, sample.sample_id, double(sample.slot));
+    CALL(rl_pipeline_score, pipeline, &score, size_t{1}, static_cast<rl_status*>(nullptr));
   } catch (const Failure& failure) {
     if (failure.status != RL_LATE && failure.status != RL_FAILED_PRECONDITION) throw;
   }
@@ -123,14 +124,12 @@ uint64_t run_hello(const Api& rl, const Place& place) {
   rl.rl_error_release(err);
   if (failure.status != RL_UNKNOWN_OPTION) throw failure;
   CALL(rl_options_validate, host.options);
-  CALL(rl_options_export_json, host.options, 0u, bytes.out());
-  CALL(rl_options_import_json, host.options, static_cast<const char*>(rl.rl_bytes_data(bytes)),
-       rl.rl_bytes_size(bytes));
-  CALL(rl_options_export_flatbuffer, host.options, 1u, bytes.out());
-  CALL(rl_options_import_flatbuffer, host.options, rl.rl_bytes_data(bytes),
-       rl.rl_bytes_size(bytes));
+  for (const int32_t format : {RL_FORMAT_JSON, RL_FORMAT_FLATBUFFER}) {
+    CALL(rl_options_export, host.options, format, 0u, bytes.out());
+    CALL(rl_options_import, host.options, format, rl.rl_bytes_data(bytes), rl.rl_bytes_size(bytes));
+  }
   uint64_t digest = 0;
-  CALL(rl_options_hash, host.options, &digest);
+  CALL(rl_options_identity, host.options, &digest);
   return digest;
 }
 
@@ -166,7 +165,10 @@ uint64_t run_train_step(const Api& rl, const Place& place) {
   CALL(rl_trainer_create, m.model, host.options, trainer.out());
   CALL(rl_buffer_create, host.options, uint64_t{4}, buffer.out());
   generate(rl, host, engine, generated, prompt);
-  for (size_t i = 0; i < 2; ++i) CALL(rl_batch_set_reward, generated, i, double(i));
+  for (size_t i = 0; i < 2; ++i) {
+    const rl_score score = gates::score_of(rl, 0, double(i));
+    CALL(rl_batch_score, generated, i, &score, size_t{1});
+  }
   CALL(rl_buffer_put_batch, buffer, generated);
   const std::string file = place.dir + "/samples.rlbuf";
   CALL(rl_buffer_save, buffer, file.c_str(), file.size(), m.model, RL_SAVE_REPLACE);

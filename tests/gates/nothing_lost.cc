@@ -73,7 +73,10 @@ struct World {
   void fill_buffer() {
     generate();
     CALL(rl_engine_take, engine, batch.out());
-    for (size_t i = 0; i < 2; ++i) CALL(rl_batch_set_reward, batch, i, double(i));
+    for (size_t i = 0; i < 2; ++i) {
+      const rl_score score = gates::score_of(rl, 0, double(i));
+      CALL(rl_batch_score, batch, i, &score, size_t{1});
+    }
     CALL(rl_buffer_put_batch, buffer, batch);
   }
   // Two events wait, and the loop waits for their rewards.
@@ -83,7 +86,8 @@ struct World {
     CALL(rl_pipeline_create, model, host.options, pipeline.out());
     CALL(rl_pipeline_queue, pipeline, queue.out());
     CALL(rl_pipeline_start, pipeline);
-    CALL(rl_pipeline_feed_ids, pipeline, ids, size_t{3}, "", size_t{0});
+    const rl_feed_row row = gates::row_of(rl, ids, 3);
+    CALL(rl_pipeline_feed, pipeline, &row, int64_t{0});
     rl_pipeline_stats stats;
     do {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

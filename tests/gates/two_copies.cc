@@ -47,9 +47,10 @@ void expect_own_functions(const Copy& copy) {
 }
 
 uint64_t reserved(const gates::Api& rl, const rl_runtime* runtime) {
-  uint64_t bytes = 0;
-  rl.rl_runtime_reserved_bytes(runtime, &bytes, nullptr);
-  return bytes;
+  rl_runtime_info info;
+  rl.rl_runtime_info_init(&info, sizeof info);
+  rl.rl_runtime_get_info(runtime, &info, nullptr);
+  return info.reserved_bytes;
 }
 
 // The arenas of a model are only in the ledger of its own copy.

@@ -65,7 +65,7 @@ TEST(OptionDocuments, EveryValueOfEveryOptionSurvives) {
           const OptionSet back = format.read(format.write(set, only_changed, kVersion), {});
           EXPECT_EQ(back.get_value(info.key), value) << info.key;
           EXPECT_TRUE(back.diff(set).empty()) << info.key;
-          EXPECT_EQ(back.hash(), by_text.hash()) << info.key;
+          EXPECT_EQ(back.dump(false), by_text.dump(false)) << info.key;
         }
       }
     }

@@ -273,9 +273,11 @@ TEST(Loop, TheFeedPushesBackWhenFull) {
   OptionSet o = tiny_options(dir);
   o.set_string("data.path", "");
   Rig rig(o);
-  const int64_t capacity = rig.pipeline().feed_capacity();
+  const int64_t capacity = rig.pipeline().status().feed_capacity;
   for (int64_t i = 0; i < capacity; ++i) EXPECT_TRUE(rig.pipeline().feed_ids({1, 2, 3}, "x"));
   EXPECT_FALSE(rig.pipeline().feed_ids({1, 2, 3}, "x"));
+  EXPECT_FALSE(rig.pipeline().feed_ids({1, 2, 3}, "x", 1'000'000));
+  EXPECT_EQ(rig.pipeline().status().feed_size, capacity);
   const Error e = expect_error(Code::kOutOfRange, [&] { rig.pipeline().feed_ids({1, 256}, "x"); });
   EXPECT_EQ(e.location, str("feed:", capacity + 1));
 }

@@ -54,7 +54,7 @@ TEST(RunRefusals, AFeedEndsOnce) {
   const TempDir dir;
   Rig rig(fed_options(dir));
   Pipeline& p = rig.pipeline();
-  EXPECT_EQ(p.feed_capacity(), 16) << "four steps of four";
+  EXPECT_EQ(p.status().feed_capacity, 16) << "four steps of four";
   p.end_feed();
   for (const auto& feed : std::vector<std::function<void()>>{
            [&] {
@@ -132,15 +132,16 @@ TEST(RunRefusals, OfManyScoresEachRefusedOneIsNamed) {
     const uint64_t first = scores[0].sample_id;
     p.score(first, 0.5);
     scores.insert(scores.begin() + 1, {999'999, 1.0});
-    const Error e = expect_error(Code::kDuplicate, [&] { p.score_many(scores); });
-    EXPECT_EQ(e.key, "sample_ids[0]");
+    const Error e =
+        expect_error(Code::kDuplicate, [&] { p.score_many(scores, [](size_t, Code) {}); });
+    EXPECT_EQ(e.key, "scores[0]");
     EXPECT_EQ(e.message, str("2 of 17 scores were refused; the first: sample ", first,
                              " already has a score, 0.5"));
     ASSERT_NE(e.cause, nullptr);
     EXPECT_EQ(e.cause->code, Code::kDuplicate);
     ASSERT_EQ(e.parts.size(), 2u);
-    EXPECT_EQ(e.parts[0].key, "sample_ids[0]");
-    EXPECT_EQ(e.parts[1].key, "sample_ids[1]");
+    EXPECT_EQ(e.parts[0].key, "scores[0]");
+    EXPECT_EQ(e.parts[1].key, "scores[1]");
     EXPECT_EQ(e.parts[1].code, Code::kNotFound);
   };
   EXPECT_EQ(rig.start_and_serve().steps.size(), 1u);

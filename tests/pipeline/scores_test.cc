@@ -123,10 +123,18 @@ TEST(Scores, ManyScoresAreAllTriedAndTheFirstRefusalIsReported) {
     scores.push_back({s->id, low_id_reward(*s)});
     if (scores.size() < 16) return;
     scores.insert(scores.begin() + 2, {999'999, 1.0});
-    const Error e = expect_error(Code::kNotFound, [&] { p.score_many(scores); });
-    EXPECT_TRUE(contains(e.message, "1 of 17"));
-    ASSERT_EQ(e.parts.size(), 1u);
-    EXPECT_EQ(e.parts[0].key, "sample_ids[2]");
+    scores.push_back({999'998, 1.0});
+    std::vector<Code> results(scores.size(), Code::kInternal);
+    const Error e = expect_error(Code::kNotFound, [&] {
+      p.score_many(scores, [&](size_t i, Code code) { results[i] = code; });
+    });
+    EXPECT_TRUE(contains(e.message, "2 of 18"));
+    ASSERT_EQ(e.parts.size(), 2u);
+    EXPECT_EQ(e.parts[0].key, "scores[2]");
+    EXPECT_EQ(e.parts[1].key, "scores[17]");
+    for (size_t i = 0; i < results.size(); ++i) {
+      EXPECT_EQ(results[i], i == 2 || i == 17 ? Code::kNotFound : Code::kOk) << i;
+    }
   };
   EXPECT_EQ(rig.start_and_serve().steps.size(), 1u);
 }

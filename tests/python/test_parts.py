@@ -130,9 +130,10 @@ def test_foreign_samples_are_trained_on(host):
 
 def test_a_copy_of_a_sample_is_the_host_s_own(host):
     batch = host.group()
-    batch.set_reward_parts(0, [0.25, 4.0])
+    batch.set_reward(0, 0.5, parts=[0.25, 4.0])
     sample = batch[0].copy()
-    assert sample.reward_parts.tolist() == [0.25, 4.0] and sample.tag == ""
+    assert sample.reward_parts.tolist() == [0.25, 4.0] and sample.reward == 0.5
+    assert sample.tag == ""
     batch.close()
     sample.ordinal = 77
     buffer = rl.Buffer(host.options, 4)

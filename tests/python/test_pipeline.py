@@ -46,7 +46,7 @@ def test_rewards_by_sample_id_are_checked_one_by_one(open_host):
     with pytest.raises(rl.Error) as raised:
         pipeline.score_many({ids[0]: 1.0, 999: 0.0, ids[1]: float("nan")})
     assert [(part.code, part.key) for part in raised.value.parts] == [
-        (rl.Code.NOT_FOUND, "sample_ids[1]"), (rl.Code.NON_FINITE, "sample_ids[2]")]
+        (rl.Code.NOT_FOUND, "scores[1]"), (rl.Code.NON_FINITE, "scores[2]")]
     with pytest.raises(rl.Error) as raised:
         pipeline.score(ids[0], 1.0)
     assert raised.value.code == rl.Code.DUPLICATE
@@ -90,7 +90,8 @@ def test_a_feed_takes_rows_until_it_is_full_or_finished(open_host):
         count = 3
         while pipeline.feed_ids([1, 2]):
             count += 1
-        assert count == pipeline.feed_capacity
+        assert count == pipeline.feed_capacity == pipeline.stats.feed_size
+        assert not pipeline.feed_ids([1, 2], timeout=0.01)
         pipeline.finish_feed()
         pipeline.start()
         tags = []

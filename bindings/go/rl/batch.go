@@ -55,18 +55,13 @@ func (b *Batch) Sample(index int) (*Sample, error) {
 	return sampleOf(view), nil
 }
 
-// SetReward sets the reward of a sample, replacing an earlier one.
-func (b *Batch) SetReward(index int, reward float64) error {
-	var record *C.rl_error
-	status := C.rl_batch_set_reward(b.ptr, C.size_t(index), C.double(reward), &record)
-	return outcome(status, &record, b)
-}
-
-// SetRewardParts sets the kinds of reward beside the reward of a sample.
-func (b *Batch) SetRewardParts(index int, parts []float64) error {
+// SetReward sets the reward of a sample and the kinds of reward beside it, replacing earlier ones.
+func (b *Batch) SetReward(index int, reward float64, parts ...float64) error {
 	defer b.ending()() // of the parts that a view of before points to
+	var memory arena
+	defer memory.free()
+	score := memory.scores([]Score{{Reward: reward, Parts: parts}})
 	var record *C.rl_error
-	status := C.rl_batch_set_reward_parts(b.ptr, C.size_t(index), first[C.double](parts),
-		C.size_t(len(parts)), &record)
+	status := C.rl_batch_score(b.ptr, C.size_t(index), score, 1, &record)
 	return outcome(status, &record, b)
 }

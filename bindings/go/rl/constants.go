@@ -146,6 +146,20 @@ const (
 	WhenAnyTime When = 3
 )
 
+// OptionFormat: Forms of a set as a whole.
+type OptionFormat int32
+
+const (
+	// FormatText is RL_FORMAT_TEXT: lines "key=value" in key order, with the texts of rl_options_get.
+	FormatText OptionFormat = 1
+
+	// FormatJSON is RL_FORMAT_JSON: {"library_version": "...", "options": {KEY: VALUE, ...}}.
+	FormatJSON OptionFormat = 2
+
+	// FormatFlatbuffer is RL_FORMAT_FLATBUFFER: abi/schemas/options.fbs.
+	FormatFlatbuffer OptionFormat = 3
+)
+
 // LogLevel: Levels of the log, least important last.
 type LogLevel int32
 
@@ -292,7 +306,7 @@ const (
 	// DropAborted is RL_DROP_ABORTED: the run failed.
 	DropAborted DropReason = 2
 
-	// DropRewardError is RL_DROP_REWARD_ERROR: the host called rl_pipeline_fail.
+	// DropRewardError is RL_DROP_REWARD_ERROR: the host scored a sample with a failure.
 	DropRewardError DropReason = 3
 
 	// DropRewardTimeout is RL_DROP_REWARD_TIMEOUT: a reward did not come within pipeline.reward_timeout_ns.
@@ -359,6 +373,17 @@ const (
 
 	// StateFailed is RL_STATE_FAILED.
 	StateFailed State = 11
+)
+
+// Period: The periods of rl_engine_get_stats.
+type Period int32
+
+const (
+	// PeriodTotal is RL_PERIOD_TOTAL: from the creation of the engine to now.
+	PeriodTotal Period = 1
+
+	// PeriodInterval is RL_PERIOD_INTERVAL: the last interval of engine.stats_interval_ns, a stretch of busy time that ends with the first forward after which it is long enough; busy_ns is its length.
+	PeriodInterval Period = 2
 )
 
 // Device: The kind of memory that a tensor is in.

@@ -155,30 +155,20 @@ func (e *Engine) Wake() error {
 }
 
 // Stats are those since the engine was made, of all its replicas together.
-func (e *Engine) Stats() (EngineStats, error) {
-	var s C.rl_engine_stats
-	var record *C.rl_error
-	C.rl_engine_stats_init(&s, C.sizeof_rl_engine_stats)
-	status := C.rl_engine_get_stats(e.ptr, &s, &record)
-	return engineStatsOf(&s), outcome(status, &record, e)
-}
+func (e *Engine) Stats() (EngineStats, error) { return e.stats(-1, PeriodTotal) }
 
 // ReplicaStats are those of one replica, counted from 0.
-func (e *Engine) ReplicaStats(index int) (EngineStats, error) {
-	var s C.rl_engine_stats
-	var record *C.rl_error
-	C.rl_engine_stats_init(&s, C.sizeof_rl_engine_stats)
-	status := C.rl_engine_get_replica_stats(e.ptr, C.size_t(index), &s, &record)
-	return engineStatsOf(&s), outcome(status, &record, e)
-}
+func (e *Engine) ReplicaStats(index int) (EngineStats, error) { return e.stats(index, PeriodTotal) }
 
 // Interval are those of a replica over its last interval of engine.stats_interval_ns. ErrTimeout
 // before the first one ended.
-func (e *Engine) Interval(index int) (EngineStats, error) {
+func (e *Engine) Interval(index int) (EngineStats, error) { return e.stats(index, PeriodInterval) }
+
+func (e *Engine) stats(replica int, period Period) (EngineStats, error) {
 	var s C.rl_engine_stats
 	var record *C.rl_error
 	C.rl_engine_stats_init(&s, C.sizeof_rl_engine_stats)
-	status := C.rl_engine_get_interval(e.ptr, C.size_t(index), &s, &record)
+	status := C.rl_engine_get_stats(e.ptr, C.int64_t(replica), C.int32_t(period), &s, &record)
 	return engineStatsOf(&s), outcome(status, &record, e)
 }
 

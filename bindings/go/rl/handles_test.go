@@ -108,7 +108,7 @@ func TestCopiesAreWholeWhileTheirMemoryEnds(t *testing.T) {
 	}
 	for round := 0; round < 20; round++ {
 		batch := h.scored()
-		ok(t, batch.SetRewardParts(0, parts(1)))
+		ok(t, batch.SetReward(0, 1, parts(1)...))
 		var group sync.WaitGroup
 		for reader := 0; reader < 2; reader++ {
 			group.Add(1)
@@ -133,7 +133,7 @@ func TestCopiesAreWholeWhileTheirMemoryEnds(t *testing.T) {
 			}()
 		}
 		for i := 1; i <= 100; i++ {
-			ok(t, batch.SetRewardParts(0, parts(float64(i))))
+			ok(t, batch.SetReward(0, 1, parts(float64(i))...))
 		}
 		batch.Close()
 		group.Wait()

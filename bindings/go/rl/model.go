@@ -5,6 +5,8 @@ package rl
 */
 import "C"
 
+import "encoding/json"
+
 // Model has weights, tokenizer and chat format, which engines, trainers and pipelines made from it
 // share.
 type Model struct {
@@ -100,19 +102,19 @@ func (m *Model) Decode(ids []int32, flags TextFlags) (string, error) {
 
 // EncodeChat is the token ids of a chat in the model's chat format. Flags: TextGenerationPrompt.
 func (m *Model) EncodeChat(messages []Message, flags TextFlags) ([]int32, error) {
-	var ids *C.rl_bytes
-	var record *C.rl_error
-	var memory arena
-	defer memory.free()
-	roles, contents := make([]string, len(messages)), make([]string, len(messages))
-	for i, message := range messages {
-		roles[i], contents[i] = message.Role, message.Content
+	type entry struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
 	}
-	r, roleSizes := memory.texts(roles)
-	c, contentSizes := memory.texts(contents)
-	status := C.rl_model_encode_chat(m.ptr, r, roleSizes, c, contentSizes,
-		C.size_t(len(messages)), C.uint64_t(flags), &ids, &record)
-	return taken[int32](ids), outcome(status, &record, m)
+	entries := make([]entry, len(messages))
+	for i, message := range messages {
+		entries[i] = entry(message)
+	}
+	chat, err := json.Marshal(map[string][]entry{"messages": entries})
+	if err != nil {
+		return nil, err
+	}
+	return m.EncodeChatJSON(string(chat), flags)
 }
 
 // EncodeChatJSON is the same for a chat given as one JSON object.
@@ -120,7 +122,7 @@ func (m *Model) EncodeChatJSON(chat string, flags TextFlags) ([]int32, error) {
 	var ids *C.rl_bytes
 	var record *C.rl_error
 	t, length := chars(chat)
-	status := C.rl_model_encode_chat_json(m.ptr, t, length, C.uint64_t(flags), &ids, &record)
+	status := C.rl_model_encode_chat(m.ptr, t, length, C.uint64_t(flags), &ids, &record)
 	return taken[int32](ids), outcome(status, &record, m)
 }
 

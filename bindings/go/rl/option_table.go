@@ -5,6 +5,8 @@ package rl
 */
 import "C"
 
+import "strings"
+
 // OptionInfo is a row of the option table.
 type OptionInfo struct {
 	Key, Default, Unit, Doc, Since, Source string
@@ -97,23 +99,37 @@ func Presets() ([]Preset, error) {
 	var presets []Preset
 	for i := C.size_t(0); i < C.rl_preset_count(); i++ {
 		var name, doc *C.char
-		var count C.size_t
 		var record *C.rl_error
-		status := C.rl_preset_at(i, &name, &doc, &count, &record)
+		status := C.rl_preset_at(i, &name, &doc, &record)
 		if err := outcome(status, &record); err != nil {
 			return nil, err
 		}
-		preset := Preset{C.GoString(name), C.GoString(doc), make([]Setting, count)}
-		for k := range preset.Settings {
-			var key, value *C.char
-			status := C.rl_preset_setting(name, C.RL_NUL_TERMINATED, C.size_t(k), &key, &value,
-				&record)
-			if err := outcome(status, &record); err != nil {
-				return nil, err
-			}
-			preset.Settings[k] = Setting{C.GoString(key), C.GoString(value)}
+		preset := Preset{Name: C.GoString(name), Doc: C.GoString(doc)}
+		if err := preset.read(); err != nil {
+			return nil, err
 		}
 		presets = append(presets, preset)
 	}
 	return presets, nil
+}
+
+// read asks for the settings: what differs from the defaults in a set that has the preset.
+func (p *Preset) read() error {
+	options, err := NewOptions()
+	if err != nil {
+		return err
+	}
+	defer options.Close()
+	if err := options.ApplyPreset(p.Name); err != nil {
+		return err
+	}
+	lines, err := options.Dump(true)
+	if err != nil {
+		return err
+	}
+	for _, line := range strings.Split(strings.TrimSuffix(lines, "\n"), "\n") {
+		key, value, _ := strings.Cut(line, "=")
+		p.Settings = append(p.Settings, Setting{key, value})
+	}
+	return nil
 }

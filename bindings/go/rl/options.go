@@ -7,6 +7,8 @@ import "C"
 
 import (
 	"runtime"
+	"strconv"
+	"strings"
 	"unsafe"
 )
 
@@ -22,7 +24,7 @@ func NewOptions() (*Options, error) {
 	return optionsOf(C.rl_options_create(&out, &record), &out, &record)
 }
 
-// Clone is an independent copy, which is not frozen.
+// Clone is an independent copy.
 func (o *Options) Clone() (*Options, error) {
 	var out *C.rl_options
 	var record *C.rl_error
@@ -62,9 +64,11 @@ func (o *Options) Set(key, text string) error {
 
 // SetAssignment takes "key=value", as command lines have it.
 func (o *Options) SetAssignment(text string) error {
-	var record *C.rl_error
-	t, length := chars(text)
-	return outcome(C.rl_options_set_assignment(o.handle(), t, length, &record), &record, o)
+	key, value, found := strings.Cut(text, "=")
+	if !found {
+		return invalid("text", "%q is not of the form key=value", text)
+	}
+	return o.Set(key, value)
 }
 
 // SetBool sets a truth value.
@@ -140,20 +144,6 @@ func (o *Options) ApplyPreset(name string) error {
 	return outcome(C.rl_options_apply_preset(o.handle(), n, size, &record), &record, o)
 }
 
-// Freeze makes every later change of this set ErrNotChangeable.
-func (o *Options) Freeze() error {
-	var record *C.rl_error
-	return outcome(C.rl_options_freeze(o.handle(), &record), &record, o)
-}
-
-// IsFrozen says whether the set is.
-func (o *Options) IsFrozen() (bool, error) {
-	var out C.uint32_t
-	var record *C.rl_error
-	status := C.rl_options_is_frozen(o.handle(), &out, &record)
-	return out == 1, outcome(status, &record, o)
-}
-
 // Validate checks combinations of options; several violations are the Parts of one error.
 func (o *Options) Validate() error {
 	var record *C.rl_error
@@ -162,164 +152,168 @@ func (o *Options) Validate() error {
 
 // ---- getters ----
 
+// value is what librl says of an option: its value, and that as a text.
+func (o *Options) value(key string) (C.rl_option_value, string, error) {
+	var value C.rl_option_value
+	var text *C.rl_bytes
+	var record *C.rl_error
+	C.rl_option_value_init(&value, C.sizeof_rl_option_value)
+	k, size := chars(key)
+	status := C.rl_options_get(o.handle(), k, size, &value, &text, &record)
+	return value, takenText(text), outcome(status, &record, o)
+}
+
+// typed is a value of one of these types; another one is ErrWrongType.
+func (o *Options) typed(key string, types ...OptionType) (C.rl_option_value, string, error) {
+	value, text, err := o.value(key)
+	if err != nil {
+		return value, text, err
+	}
+	for _, wanted := range types {
+		if OptionType(value._type) == wanted {
+			return value, text, nil
+		}
+	}
+	message := key + " has another type"
+	return value, text, &Error{Code: ErrWrongType, Key: key, Message: message, Summary: message}
+}
+
 // GetText is a value of any type as Set reads it back.
 func (o *Options) GetText(key string) (string, error) {
-	var out *C.rl_bytes
-	var record *C.rl_error
-	k, size := chars(key)
-	status := C.rl_options_get_text(o.handle(), k, size, &out, &record)
-	return takenText(out), outcome(status, &record, o)
+	_, text, err := o.value(key)
+	return text, err
 }
 
 // GetBool is a truth value.
 func (o *Options) GetBool(key string) (bool, error) {
-	var out C.uint32_t
-	var record *C.rl_error
-	k, size := chars(key)
-	status := C.rl_options_get_bool(o.handle(), k, size, &out, &record)
-	return out == 1, outcome(status, &record, o)
+	value, _, err := o.typed(key, OptionBool)
+	return value.i64 == 1, err
 }
 
-// GetInt reads an integer option of any type whose value fits, as GetUint does.
+// GetInt reads an integer option of any type; one that does not fit is 0.
 func (o *Options) GetInt(key string) (int64, error) {
-	var out C.int64_t
-	var record *C.rl_error
-	k, size := chars(key)
-	status := C.rl_options_get_i64(o.handle(), k, size, &out, &record)
-	return int64(out), outcome(status, &record, o)
+	value, _, err := o.typed(key, OptionI64, OptionDurationNS, OptionU64, OptionBytes)
+	return int64(value.i64), err
 }
 
-// GetUint reads an integer option of any type whose value fits.
+// GetUint reads an integer option of any type; one that does not fit is 0.
 func (o *Options) GetUint(key string) (uint64, error) {
-	var out C.uint64_t
-	var record *C.rl_error
-	k, size := chars(key)
-	status := C.rl_options_get_u64(o.handle(), k, size, &out, &record)
-	return uint64(out), outcome(status, &record, o)
+	value, _, err := o.typed(key, OptionU64, OptionBytes, OptionI64, OptionDurationNS)
+	return uint64(value.u64), err
 }
 
 // GetFloat is a number.
 func (o *Options) GetFloat(key string) (float64, error) {
-	var out C.double
-	var record *C.rl_error
-	k, size := chars(key)
-	status := C.rl_options_get_f64(o.handle(), k, size, &out, &record)
-	return float64(out), outcome(status, &record, o)
+	value, _, err := o.typed(key, OptionF64)
+	return float64(value.f64), err
 }
 
 // GetString is a text or a choice.
 func (o *Options) GetString(key string) (string, error) {
-	var out *C.rl_bytes
-	var record *C.rl_error
-	k, size := chars(key)
-	status := C.rl_options_get_string(o.handle(), k, size, &out, &record)
-	return takenText(out), outcome(status, &record, o)
+	_, text, err := o.typed(key, OptionString, OptionEnum)
+	return text, err
 }
 
 // GetStrings is a list of texts.
 func (o *Options) GetStrings(key string) ([]string, error) {
-	return list(o, key, func(k *C.char, size, i C.size_t,
-		record **C.rl_error) (string, C.rl_status) {
-		var out *C.rl_bytes
-		status := C.rl_options_get_list_string(o.handle(), k, size, i, &out, record)
-		return takenText(out), status
-	})
+	value, text, err := o.typed(key, OptionStringList)
+	if err != nil || value.num_items == 0 {
+		return nil, err
+	}
+	return items(text), nil
 }
 
 // GetInts is a list of integers.
 func (o *Options) GetInts(key string) ([]int64, error) {
-	return list(o, key, func(k *C.char, size, i C.size_t,
-		record **C.rl_error) (int64, C.rl_status) {
-		var out C.int64_t
-		status := C.rl_options_get_list_i64(o.handle(), k, size, i, &out, record)
-		return int64(out), status
-	})
-}
-
-// list asks for every element of a list option.
-func list[T any](o *Options, key string,
-	element func(k *C.char, size, i C.size_t, record **C.rl_error) (T, C.rl_status)) ([]T, error) {
-	var count C.size_t
-	var record *C.rl_error
-	k, size := chars(key)
-	status := C.rl_options_get_list_size(o.handle(), k, size, &count, &record)
-	if err := outcome(status, &record, o); err != nil {
+	value, text, err := o.typed(key, OptionI64List)
+	if err != nil || value.num_items == 0 {
 		return nil, err
 	}
-	values := make([]T, count)
-	for i := range values {
-		values[i], status = element(k, size, C.size_t(i), &record)
-		if err := outcome(status, &record, o); err != nil {
+	var values []int64
+	for _, item := range items(text) {
+		number, err := strconv.ParseInt(item, 10, 64)
+		if err != nil {
 			return nil, err
 		}
+		values = append(values, number)
 	}
 	return values, nil
 }
 
+// items are the elements of a list, from its text.
+func items(text string) []string {
+	var all []string
+	var item strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch letter := text[i]; {
+		case letter == ',':
+			all = append(all, item.String())
+			item.Reset()
+		case letter == '\\' && i+1 < len(text):
+			i++
+			item.WriteByte(unescaped(text[i]))
+		default:
+			item.WriteByte(letter)
+		}
+	}
+	return append(all, item.String())
+}
+
+func unescaped(letter byte) byte {
+	switch letter {
+	case 'n':
+		return '\n'
+	case 't':
+		return '\t'
+	}
+	return letter
+}
+
 // IsDefault says whether the value equals the default.
 func (o *Options) IsDefault(key string) (bool, error) {
-	var out C.uint32_t
-	var record *C.rl_error
-	k, size := chars(key)
-	status := C.rl_options_is_default(o.handle(), k, size, &out, &record)
-	return out == 1, outcome(status, &record, o)
+	value, _, err := o.value(key)
+	return value.is_default == 1, err
 }
 
 // ---- whole sets ----
 
-// Dump is lines "key=value": all options, or those that differ from their default.
-func (o *Options) Dump(onlyChanged bool) (string, error) {
+func (o *Options) export(format OptionFormat, onlyChanged bool) ([]byte, error) {
 	var out *C.rl_bytes
 	var record *C.rl_error
-	status := C.rl_options_dump(o.handle(), truth(onlyChanged), &out, &record)
-	return takenText(out), outcome(status, &record, o)
+	status := C.rl_options_export(o.handle(), C.int32_t(format), truth(onlyChanged), &out, &record)
+	return taken[byte](out), outcome(status, &record, o)
 }
 
-// Diff is lines "key=value" for the options in which the sets differ, with the values of other.
-func (o *Options) Diff(other *Options) (string, error) {
-	var out *C.rl_bytes
-	var record *C.rl_error
-	status := C.rl_options_diff(o.handle(), other.handle(), &out, &record)
-	return takenText(out), outcome(status, &record, o, other)
+// Dump is lines "key=value": all options, or those that differ from their default.
+func (o *Options) Dump(onlyChanged bool) (string, error) {
+	text, err := o.export(FormatText, onlyChanged)
+	return string(text), err
 }
 
 // ExportJSON is the set as a JSON document: all options, or those that differ from their default.
 func (o *Options) ExportJSON(onlyChanged bool) (string, error) {
-	var out *C.rl_bytes
-	var record *C.rl_error
-	status := C.rl_options_export_json(o.handle(), truth(onlyChanged), &out, &record)
-	return takenText(out), outcome(status, &record, o)
+	text, err := o.export(FormatJSON, onlyChanged)
+	return string(text), err
 }
 
 // ImportJSON takes the values of such a document over, all or nothing.
-func (o *Options) ImportJSON(text string) error {
-	var record *C.rl_error
-	t, length := chars(text)
-	return outcome(C.rl_options_import_json(o.handle(), t, length, &record), &record, o)
-}
+func (o *Options) ImportJSON(text string) error { return o.load(FormatJSON, []byte(text)) }
 
 // ExportFlatBuffer is the set as a FlatBuffers document, as ExportJSON.
 func (o *Options) ExportFlatBuffer(onlyChanged bool) ([]byte, error) {
-	var out *C.rl_bytes
-	var record *C.rl_error
-	status := C.rl_options_export_flatbuffer(o.handle(), truth(onlyChanged), &out, &record)
-	return taken[byte](out), outcome(status, &record, o)
+	return o.export(FormatFlatbuffer, onlyChanged)
 }
 
 // ImportFlatBuffer takes the values of such a document over, all or nothing.
 func (o *Options) ImportFlatBuffer(document []byte) error {
-	var record *C.rl_error
-	status := C.rl_options_import_flatbuffer(o.handle(),
-		unsafe.Pointer(first[byte](document)), C.size_t(len(document)), &record)
-	return outcome(status, &record, o)
+	return o.load(FormatFlatbuffer, document)
 }
 
-// Hash is a digest of all values.
-func (o *Options) Hash() (uint64, error) {
-	var out C.uint64_t
+func (o *Options) load(format OptionFormat, document []byte) error {
 	var record *C.rl_error
-	status := C.rl_options_hash(o.handle(), &out, &record)
-	return uint64(out), outcome(status, &record, o)
+	status := C.rl_options_import(o.handle(), C.int32_t(format),
+		unsafe.Pointer(first[byte](document)), C.size_t(len(document)), &record)
+	return outcome(status, &record, o)
 }
 
 // Identity is a digest of the options on which the bits of a run depend.

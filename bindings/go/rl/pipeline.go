@@ -41,6 +41,8 @@ type PipelineStats struct {
 	PromptsDrawn, PromptsTrained, PromptsDropped, PromptsOpen uint64
 	// Refused scores.
 	LateScores, DuplicateScores, UnknownScores, NonfiniteScores uint64
+	// Rows in the feed, and the most it can hold.
+	FeedSize, FeedCapacity uint64
 }
 
 // Close stops the loop and ends the handle; it waits for a training step in progress.
@@ -202,66 +204,83 @@ func (q *EventQueue) Size() int {
 
 // ---- scores ----
 
+// A Score is the reward of a sample with its parts, or why it gets none.
+type Score struct {
+	SampleID uint64
+	Reward   float64
+	Parts    []float64 // kinds of reward beside the reward
+	Failure  string    // why the sample gets no reward; empty: it gets one
+}
+
 // Score rewards a sample, in any order, until its deadline.
 func (p *Pipeline) Score(sampleID uint64, reward float64) error {
-	return p.call(func(record **C.rl_error) C.rl_status {
-		return C.rl_pipeline_score(p.ptr, C.uint64_t(sampleID), C.double(reward), record)
-	})
+	_, err := p.ScoreMany([]Score{{SampleID: sampleID, Reward: reward}})
+	return err
 }
 
-// ScoreParts does it with kinds of reward beside the reward.
-func (p *Pipeline) ScoreParts(sampleID uint64, reward float64, parts []float64) error {
-	return p.call(func(record **C.rl_error) C.rl_status {
-		return C.rl_pipeline_score_parts(p.ptr, C.uint64_t(sampleID), C.double(reward),
-			first[C.double](parts), C.size_t(len(parts)), record)
+// ScoreMany rewards many samples. All are tried; results has the code of each, 0 for one that was
+// accepted, and of several refusals the error has Parts.
+func (p *Pipeline) ScoreMany(scores []Score) (results []Code, err error) {
+	var memory arena
+	defer memory.free()
+	results = make([]Code, len(scores))
+	err = p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_score(p.ptr, memory.scores(scores), C.size_t(len(scores)),
+			first[C.rl_status](results), record)
 	})
-}
-
-// ScoreMany rewards many samples. All are tried; the error is the first refusal.
-func (p *Pipeline) ScoreMany(sampleIDs []uint64, rewards []float64) error {
-	if len(sampleIDs) != len(rewards) {
-		return invalid("rewards", "%d entries for %d samples", len(rewards), len(sampleIDs))
-	}
-	return p.call(func(record **C.rl_error) C.rl_status {
-		return C.rl_pipeline_score_many(p.ptr, first[C.uint64_t](sampleIDs),
-			first[C.double](rewards), C.size_t(len(rewards)), record)
-	})
+	return results, err
 }
 
 // Fail says that the sample will get no reward: its group is dropped.
 func (p *Pipeline) Fail(sampleID uint64, reason string) error {
-	return p.call(func(record **C.rl_error) C.rl_status {
-		start, size := chars(reason)
-		return C.rl_pipeline_fail(p.ptr, C.uint64_t(sampleID), start, size, record)
-	})
+	_, err := p.ScoreMany([]Score{{SampleID: sampleID, Failure: reason}})
+	return err
+}
+
+// scores is an array of the arena.
+func (a *arena) scores(scores []Score) *C.rl_score {
+	raw := make([]C.rl_score, len(scores))
+	for i, score := range scores {
+		C.rl_score_init(&raw[i], C.sizeof_rl_score)
+		raw[i].sample_id = C.uint64_t(score.SampleID)
+		raw[i].reward = C.double(score.Reward)
+		raw[i].parts = placed[C.double](a, score.Parts)
+		raw[i].num_parts = C.size_t(len(score.Parts))
+		if score.Failure != "" {
+			raw[i].failure, raw[i].failure_len = a.text(score.Failure)
+		}
+	}
+	return placed[C.rl_score](a, raw)
 }
 
 // ---- the feed ----
 
-// Feed adds one row, written as a line of the data file. ErrTimeout: the feed is full.
-func (p *Pipeline) Feed(row string) error {
-	return p.call(func(record **C.rl_error) C.rl_status {
-		start, size := chars(row)
-		return C.rl_pipeline_feed(p.ptr, start, size, record)
-	})
+// Feed adds one row, written as a line of the data file. It waits for room for that long, with a
+// time below 0 for ever; ErrTimeout: there was none.
+func (p *Pipeline) Feed(row string, timeout time.Duration) error {
+	var memory arena
+	defer memory.free()
+	var r C.rl_feed_row
+	C.rl_feed_row_init(&r, C.sizeof_rl_feed_row)
+	r.json, r.json_len = memory.text(row)
+	return p.feed(&r, timeout)
 }
 
-// FeedIDs adds a prompt of token ids with a tag.
-func (p *Pipeline) FeedIDs(ids []int32, tag string) error {
-	return p.call(func(record **C.rl_error) C.rl_status {
-		start, size := chars(tag)
-		return C.rl_pipeline_feed_ids(p.ptr, first[C.int32_t](ids), C.size_t(len(ids)), start,
-			size, record)
-	})
+// FeedIDs adds a prompt of token ids with a tag, as Feed.
+func (p *Pipeline) FeedIDs(ids []int32, tag string, timeout time.Duration) error {
+	var memory arena
+	defer memory.free()
+	var r C.rl_feed_row
+	C.rl_feed_row_init(&r, C.sizeof_rl_feed_row)
+	r.ids, r.num_ids = placed[C.int32_t](&memory, ids), C.size_t(len(ids))
+	r.tag, r.tag_len = memory.text(tag)
+	return p.feed(&r, timeout)
 }
 
-// FeedCapacity is the number of rows that the feed holds at most.
-func (p *Pipeline) FeedCapacity() (uint64, error) {
-	var out C.uint64_t
-	err := p.call(func(record **C.rl_error) C.rl_status {
-		return C.rl_pipeline_feed_capacity(p.ptr, &out, record)
+func (p *Pipeline) feed(row *C.rl_feed_row, timeout time.Duration) error {
+	return p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_feed(p.ptr, row, nanoseconds(timeout), record)
 	})
-	return uint64(out), err
 }
 
 // FinishFeed says that no more rows come: the loop ends after the last whole step.
@@ -379,6 +398,8 @@ func (p *Pipeline) Stats() (PipelineStats, error) {
 		DuplicateScores:   uint64(s.duplicate_scores),
 		UnknownScores:     uint64(s.unknown_scores),
 		NonfiniteScores:   uint64(s.nonfinite_scores),
+		FeedSize:          uint64(s.feed_size),
+		FeedCapacity:      uint64(s.feed_capacity),
 	}, err
 }
 

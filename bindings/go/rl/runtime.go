@@ -106,20 +106,24 @@ func (r *Runtime) TraceSpan(span Span) error {
 	return outcome(C.rl_runtime_trace_span(r.ptr, &raw, &record), &record, r)
 }
 
-// Threads is the number of compute threads, the caller's own counted.
+// Threads is the number of compute threads, the calling thread included.
 func (r *Runtime) Threads() (int64, error) {
-	var out C.int64_t
-	var record *C.rl_error
-	status := C.rl_runtime_threads(r.ptr, &out, &record)
-	return int64(out), outcome(status, &record, r)
+	info, err := r.info()
+	return int64(info.threads), err
 }
 
-// ReservedBytes are what all arenas of the process hold now.
+// ReservedBytes are what the arenas of all objects made from the runtime hold now.
 func (r *Runtime) ReservedBytes() (uint64, error) {
-	var out C.uint64_t
+	info, err := r.info()
+	return uint64(info.reserved_bytes), err
+}
+
+func (r *Runtime) info() (C.rl_runtime_info, error) {
+	var info C.rl_runtime_info
 	var record *C.rl_error
-	status := C.rl_runtime_reserved_bytes(r.ptr, &out, &record)
-	return uint64(out), outcome(status, &record, r)
+	C.rl_runtime_info_init(&info, C.sizeof_rl_runtime_info)
+	status := C.rl_runtime_get_info(r.ptr, &info, &record)
+	return info, outcome(status, &record, r)
 }
 
 // Open opens model.path of the options, or of the runtime's own when they are nil.

@@ -27,12 +27,21 @@ class rl_option_info(Struct):
         ("min_f64", c_double), ("max_f64", c_double), ("num_choices", c_size_t)]
 
 
+class rl_option_value(Struct):
+    _fields_ = [("struct_size", c_size_t), ("type", c_int32), ("is_default", c_uint32),
+        ("i64", c_int64), ("u64", c_uint64), ("f64", c_double), ("num_items", c_uint64)]
+
+
 class rl_log_record(Struct):
     _fields_ = [("struct_size", c_size_t), ("level", c_int32), ("reserved", c_uint32),
         ("time_ns", c_int64), ("unix_ns", c_int64), ("component", c_void_p),
         ("component_len", c_size_t), ("message", c_void_p), ("message_len", c_size_t),
         ("num_fields", c_size_t), ("field_names", c_void_p), ("field_values", c_void_p),
         ("field_kinds", c_void_p)]
+
+
+class rl_runtime_info(Struct):
+    _fields_ = [("struct_size", c_size_t), ("reserved_bytes", c_uint64), ("threads", c_int64)]
 
 
 class rl_plan_info(Struct):
@@ -69,6 +78,12 @@ class rl_sample_view(Struct):
         ("mixed_kv", c_void_p), ("num_reward_parts", c_size_t), ("reward_parts", c_void_p)]
 
 
+class rl_score(Struct):
+    _fields_ = [("struct_size", c_size_t), ("sample_id", c_uint64), ("reward", c_double),
+        ("parts", c_void_p), ("num_parts", c_size_t), ("failure", c_void_p),
+        ("failure_len", c_size_t)]
+
+
 class rl_event_view(Struct):
     _fields_ = [("struct_size", c_size_t), ("kind", c_int32), ("reason", c_int32),
         ("step", c_uint64), ("version", c_uint64), ("ordinal", c_uint64), ("data_row", c_int64),
@@ -85,7 +100,12 @@ class rl_pipeline_stats(Struct):
         ("tokens_discarded", c_uint64), ("tokens_in_flight", c_uint64), ("prompts_drawn", c_uint64),
         ("prompts_trained", c_uint64), ("prompts_dropped", c_uint64), ("prompts_open", c_uint64),
         ("late_scores", c_uint64), ("duplicate_scores", c_uint64), ("unknown_scores", c_uint64),
-        ("nonfinite_scores", c_uint64)]
+        ("nonfinite_scores", c_uint64), ("feed_size", c_uint64), ("feed_capacity", c_uint64)]
+
+
+class rl_feed_row(Struct):
+    _fields_ = [("struct_size", c_size_t), ("json", c_void_p), ("json_len", c_size_t),
+        ("ids", c_void_p), ("num_ids", c_size_t), ("tag", c_void_p), ("tag_len", c_size_t)]
 
 
 class rl_request(Struct):
@@ -186,6 +206,12 @@ ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
         "mixed_kv": (c_uint8, None),
         "reward_parts": (c_double, "num_reward_parts"),
     },
+    "rl_score": {
+        "parts": (c_double, "num_parts"),
+    },
+    "rl_feed_row": {
+        "ids": (c_int32, "num_ids"),
+    },
     "rl_request": {
         "prompt": (c_int32, "num_prompt"),
     },
@@ -214,7 +240,6 @@ ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
 # Types of functions that librl calls.
 rl_log_fn = ctypes.CFUNCTYPE(None, c_void_p, POINTER(rl_log_record))
 rl_destroy_fn = ctypes.CFUNCTYPE(None, c_void_p)
-rl_event_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)
 rl_advantage_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(rl_algo_tokens), c_void_p)
 rl_loss_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(rl_algo_tokens), c_void_p, c_void_p,
     c_void_p)
@@ -282,53 +307,21 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         "values": c_void_p, "count": c_size_t, "err": c_void_p}),
     "rl_options_set_text": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
         "text": c_char_p, "text_len": c_size_t, "err": c_void_p}),
-    "rl_options_set_assignment": (c_int32, {"options": c_void_p, "text": c_char_p, "text_len":
-        c_size_t, "err": c_void_p}),
-    "rl_options_get_bool": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
-        "out": c_void_p, "err": c_void_p}),
-    "rl_options_get_i64": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
-        "out": c_void_p, "err": c_void_p}),
-    "rl_options_get_u64": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
-        "out": c_void_p, "err": c_void_p}),
-    "rl_options_get_f64": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
-        "out": c_void_p, "err": c_void_p}),
-    "rl_options_get_string": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
-        "out": c_void_p, "err": c_void_p}),
-    "rl_options_get_list_size": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len":
-        c_size_t, "out": c_void_p, "err": c_void_p}),
-    "rl_options_get_list_string": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len":
-        c_size_t, "index": c_size_t, "out": c_void_p, "err": c_void_p}),
-    "rl_options_get_list_i64": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
-        "index": c_size_t, "out": c_void_p, "err": c_void_p}),
-    "rl_options_get_text": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
-        "out": c_void_p, "err": c_void_p}),
-    "rl_options_is_default": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t,
-        "out": c_void_p, "err": c_void_p}),
+    "rl_option_value_init": (None, {"value": POINTER(rl_option_value), "size": c_size_t}),
+    "rl_options_get": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t, "value":
+        POINTER(rl_option_value), "text": c_void_p, "err": c_void_p}),
     "rl_options_unset": (c_int32, {"options": c_void_p, "key": c_char_p, "key_len": c_size_t, "err":
         c_void_p}),
-    "rl_options_freeze": (c_int32, {"options": c_void_p, "err": c_void_p}),
-    "rl_options_is_frozen": (c_int32, {"options": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_options_apply_preset": (c_int32, {"options": c_void_p, "name": c_char_p, "name_len":
         c_size_t, "err": c_void_p}),
     "rl_preset_count": (c_size_t, {}),
-    "rl_preset_at": (c_int32, {"index": c_size_t, "name": c_void_p, "doc": c_void_p, "num_settings":
-        c_void_p, "err": c_void_p}),
-    "rl_preset_setting": (c_int32, {"name": c_char_p, "name_len": c_size_t, "index": c_size_t,
-        "key": c_void_p, "value": c_void_p, "err": c_void_p}),
-    "rl_options_validate": (c_int32, {"options": c_void_p, "err": c_void_p}),
-    "rl_options_dump": (c_int32, {"options": c_void_p, "only_changed": c_uint32, "out": c_void_p,
-        "err": c_void_p}),
-    "rl_options_diff": (c_int32, {"options": c_void_p, "other": c_void_p, "out": c_void_p, "err":
+    "rl_preset_at": (c_int32, {"index": c_size_t, "name": c_void_p, "doc": c_void_p, "err":
         c_void_p}),
-    "rl_options_export_json": (c_int32, {"options": c_void_p, "only_changed": c_uint32, "out":
-        c_void_p, "err": c_void_p}),
-    "rl_options_export_flatbuffer": (c_int32, {"options": c_void_p, "only_changed": c_uint32, "out":
-        c_void_p, "err": c_void_p}),
-    "rl_options_import_json": (c_int32, {"options": c_void_p, "text": c_char_p, "text_len":
-        c_size_t, "err": c_void_p}),
-    "rl_options_import_flatbuffer": (c_int32, {"options": c_void_p, "data": c_void_p, "size":
-        c_size_t, "err": c_void_p}),
-    "rl_options_hash": (c_int32, {"options": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_options_validate": (c_int32, {"options": c_void_p, "err": c_void_p}),
+    "rl_options_export": (c_int32, {"options": c_void_p, "format": c_int32, "only_changed":
+        c_uint32, "out": c_void_p, "err": c_void_p}),
+    "rl_options_import": (c_int32, {"options": c_void_p, "format": c_int32, "data": c_void_p,
+        "size": c_size_t, "err": c_void_p}),
     "rl_options_identity": (c_int32, {"options": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_log_record_init": (None, {"record": POINTER(rl_log_record), "size": c_size_t}),
     "rl_runtime_create": (c_int32, {"header_abi": c_uint32, "options": c_void_p, "out": c_void_p,
@@ -336,8 +329,9 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_runtime_destroy": (None, {"runtime": c_void_p}),
     "rl_runtime_set_log": (c_int32, {"runtime": c_void_p, "fn": rl_log_fn, "user_data": c_void_p,
         "destroy": rl_destroy_fn, "err": c_void_p}),
-    "rl_runtime_threads": (c_int32, {"runtime": c_void_p, "out": c_void_p, "err": c_void_p}),
-    "rl_runtime_reserved_bytes": (c_int32, {"runtime": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_runtime_info_init": (None, {"info": POINTER(rl_runtime_info), "size": c_size_t}),
+    "rl_runtime_get_info": (c_int32, {"runtime": c_void_p, "info": POINTER(rl_runtime_info), "err":
+        c_void_p}),
     "rl_plan_info_init": (None, {"info": POINTER(rl_plan_info), "size": c_size_t}),
     "rl_plan_item_init": (None, {"item": POINTER(rl_plan_item), "size": c_size_t}),
     "rl_plan_create": (c_int32, {"options": c_void_p, "use": c_int32, "out": c_void_p, "err":
@@ -359,11 +353,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         "flags": c_uint64, "ids": c_void_p, "err": c_void_p}),
     "rl_model_decode": (c_int32, {"model": c_void_p, "ids": c_void_p, "num_ids": c_size_t, "flags":
         c_uint64, "text": c_void_p, "err": c_void_p}),
-    "rl_model_encode_chat": (c_int32, {"model": c_void_p, "roles": c_void_p, "role_lens": c_void_p,
-        "contents": c_void_p, "content_lens": c_void_p, "num_messages": c_size_t, "flags": c_uint64,
-        "ids": c_void_p, "err": c_void_p}),
-    "rl_model_encode_chat_json": (c_int32, {"model": c_void_p, "chat": c_char_p, "chat_len":
-        c_size_t, "flags": c_uint64, "ids": c_void_p, "err": c_void_p}),
+    "rl_model_encode_chat": (c_int32, {"model": c_void_p, "chat": c_char_p, "chat_len": c_size_t,
+        "flags": c_uint64, "ids": c_void_p, "err": c_void_p}),
     "rl_model_render_chat": (c_int32, {"model": c_void_p, "chat": c_char_p, "chat_len": c_size_t,
         "flags": c_uint64, "text": c_void_p, "err": c_void_p}),
     "rl_model_get_info": (c_int32, {"model": c_void_p, "info": POINTER(rl_model_info), "err":
@@ -372,6 +363,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_model_version": (c_int32, {"model": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_model_digest": (c_int32, {"model": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_sample_view_init": (None, {"view": POINTER(rl_sample_view), "size": c_size_t}),
+    "rl_score_init": (None, {"score": POINTER(rl_score), "size": c_size_t}),
     "rl_event_view_init": (None, {"view": POINTER(rl_event_view), "size": c_size_t}),
     "rl_event_kind": (c_int32, {"event": c_void_p}),
     "rl_event_get_view": (c_int32, {"event": c_void_p, "view": POINTER(rl_event_view), "err":
@@ -393,24 +385,13 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_pipeline_start": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
     "rl_pipeline_next": (c_int32, {"pipeline": c_void_p, "timeout_ns": c_int64, "out": c_void_p,
         "err": c_void_p}),
-    "rl_pipeline_dispatch": (c_int32, {"pipeline": c_void_p, "timeout_ns": c_int64, "fn":
-        rl_event_fn, "user_data": c_void_p, "err": c_void_p}),
     "rl_pipeline_interrupt": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
     "rl_pipeline_queue": (c_int32, {"pipeline": c_void_p, "out": c_void_p, "err": c_void_p}),
-    "rl_pipeline_score": (c_int32, {"pipeline": c_void_p, "sample_id": c_uint64, "reward": c_double,
-        "err": c_void_p}),
-    "rl_pipeline_score_parts": (c_int32, {"pipeline": c_void_p, "sample_id": c_uint64, "reward":
-        c_double, "parts": c_void_p, "num_parts": c_size_t, "err": c_void_p}),
-    "rl_pipeline_score_many": (c_int32, {"pipeline": c_void_p, "sample_ids": c_void_p, "rewards":
-        c_void_p, "count": c_size_t, "err": c_void_p}),
-    "rl_pipeline_fail": (c_int32, {"pipeline": c_void_p, "sample_id": c_uint64, "reason": c_char_p,
-        "reason_len": c_size_t, "err": c_void_p}),
-    "rl_pipeline_feed": (c_int32, {"pipeline": c_void_p, "row": c_char_p, "row_len": c_size_t,
-        "err": c_void_p}),
-    "rl_pipeline_feed_ids": (c_int32, {"pipeline": c_void_p, "ids": c_void_p, "num_ids": c_size_t,
-        "tag": c_char_p, "tag_len": c_size_t, "err": c_void_p}),
-    "rl_pipeline_feed_capacity": (c_int32, {"pipeline": c_void_p, "out": c_void_p, "err":
-        c_void_p}),
+    "rl_pipeline_score": (c_int32, {"pipeline": c_void_p, "scores": POINTER(rl_score), "count":
+        c_size_t, "results": c_void_p, "err": c_void_p}),
+    "rl_feed_row_init": (None, {"row": POINTER(rl_feed_row), "size": c_size_t}),
+    "rl_pipeline_feed": (c_int32, {"pipeline": c_void_p, "row": POINTER(rl_feed_row), "timeout_ns":
+        c_int64, "err": c_void_p}),
     "rl_pipeline_finish_feed": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
     "rl_pipeline_pause": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
     "rl_pipeline_resume": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
@@ -431,10 +412,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_batch_count": (c_size_t, {"batch": c_void_p}),
     "rl_batch_sample": (c_int32, {"batch": c_void_p, "index": c_size_t, "view":
         POINTER(rl_sample_view), "err": c_void_p}),
-    "rl_batch_set_reward": (c_int32, {"batch": c_void_p, "index": c_size_t, "reward": c_double,
-        "err": c_void_p}),
-    "rl_batch_set_reward_parts": (c_int32, {"batch": c_void_p, "index": c_size_t, "parts": c_void_p,
-        "num_parts": c_size_t, "err": c_void_p}),
+    "rl_batch_score": (c_int32, {"batch": c_void_p, "first": c_size_t, "scores": POINTER(rl_score),
+        "count": c_size_t, "err": c_void_p}),
     "rl_batch_release": (None, {"batch": c_void_p}),
     "rl_request_init": (None, {"request": POINTER(rl_request), "size": c_size_t}),
     "rl_engine_stats_init": (None, {"stats": POINTER(rl_engine_stats), "size": c_size_t}),
@@ -455,12 +434,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_engine_interrupt": (c_int32, {"engine": c_void_p, "num_spared": c_void_p, "err": c_void_p}),
     "rl_engine_sleep": (c_int32, {"engine": c_void_p, "level": c_int32, "err": c_void_p}),
     "rl_engine_wake": (c_int32, {"engine": c_void_p, "err": c_void_p}),
-    "rl_engine_get_stats": (c_int32, {"engine": c_void_p, "stats": POINTER(rl_engine_stats), "err":
-        c_void_p}),
-    "rl_engine_get_replica_stats": (c_int32, {"engine": c_void_p, "index": c_size_t, "stats":
-        POINTER(rl_engine_stats), "err": c_void_p}),
-    "rl_engine_get_interval": (c_int32, {"engine": c_void_p, "index": c_size_t, "stats":
-        POINTER(rl_engine_stats), "err": c_void_p}),
+    "rl_engine_get_stats": (c_int32, {"engine": c_void_p, "replica": c_int64, "period": c_int32,
+        "stats": POINTER(rl_engine_stats), "err": c_void_p}),
     "rl_conversation_info_init": (None, {"info": POINTER(rl_conversation_info), "size": c_size_t}),
     "rl_conversation_create": (c_int32, {"engine": c_void_p, "ids": c_void_p, "num_ids": c_size_t,
         "out": c_void_p, "err": c_void_p}),

@@ -1,11 +1,11 @@
 """A list of samples, as engines, buffers and conversations return it."""
 from __future__ import annotations
 
-import ctypes
 from typing import Iterator
 
-from ._arrays import Array, pinned
+from ._arrays import Array
 from ._handle import Handle, ask, call
+from ._scores import Score, scores_of
 from .sample import SampleView
 
 
@@ -26,10 +26,8 @@ class Batch(Handle):
     def __iter__(self) -> Iterator[SampleView]:
         return (self[index] for index in range(len(self)))
 
-    def set_reward(self, index: int, reward: float) -> None:
-        """Sets the reward of a sample, replacing an earlier one."""
-        call("rl_batch_set_reward", self, index, reward)
-
-    def set_reward_parts(self, index: int, parts: Array) -> None:
-        """Sets the reward parts of a sample, in addition to its reward."""
-        call("rl_batch_set_reward_parts", self, index, pinned(parts, ctypes.c_double))
+    def set_reward(self, index: int, reward: float, parts: Array | None = None) -> None:
+        """Sets the reward of a sample with its reward parts, replacing earlier ones."""
+        array, count, held = scores_of([Score(0, reward, parts)])
+        call("rl_batch_score", self, index, array, count)
+        del held

@@ -113,6 +113,16 @@ class When(OpenEnum):
     ANY_TIME = 3
 
 
+class OptionFormat(OpenEnum):
+    """Forms of a set as a whole."""
+    # lines "key=value" in key order, with the texts of rl_options_get
+    TEXT = 1
+    # {"library_version": "...", "options": {KEY: VALUE, ...}}
+    JSON = 2
+    # abi/schemas/options.fbs
+    FLATBUFFER = 3
+
+
 class LogLevel(OpenEnum):
     """Levels of the log, least important last."""
     OFF = 0
@@ -201,7 +211,7 @@ class DropReason(OpenEnum):
     STALE = 1
     # the run failed
     ABORTED = 2
-    # the host called rl_pipeline_fail
+    # the host scored a sample with a failure
     REWARD_ERROR = 3
     # a reward did not come within pipeline.reward_timeout_ns
     REWARD_TIMEOUT = 4
@@ -236,6 +246,15 @@ class State(OpenEnum):
     STOPPING = 9
     DONE = 10
     FAILED = 11
+
+
+class Period(OpenEnum):
+    """The periods of rl_engine_get_stats."""
+    # from the creation of the engine to now
+    TOTAL = 1
+    # the last interval of engine.stats_interval_ns, a stretch of busy time that ends with the first
+    # forward after which it is long enough; busy_ns is its length
+    INTERVAL = 2
 
 
 class Device(OpenEnum):

@@ -9,7 +9,7 @@ from . import _raw
 from ._arrays import Array, pinned
 from ._handle import Handle, call, filled, get, make, maybe, result, waiting
 from .batch import Batch
-from .constants import Code
+from .constants import Code, Period
 from .errors import outcome
 from .model import Model
 from .options import Options
@@ -117,16 +117,16 @@ class Engine(Handle):
 
     def stats(self, replica: int | None = None) -> EngineStats:
         """State and counts since the engine was created: of all replicas, or of one."""
-        view = _raw.rl_engine_stats()
-        if replica is None:
-            return EngineStats.of(filled(view, "rl_engine_get_stats", self))
-        return EngineStats.of(filled(view, "rl_engine_get_replica_stats", self, replica))
+        return self._stats(-1 if replica is None else replica, Period.TOTAL)
 
     def interval(self, replica: int = 0) -> EngineStats:
         """State and counts of a replica over its last interval of engine.stats_interval_ns; Timeout
         is raised before the first one has ended."""
-        return EngineStats.of(filled(_raw.rl_engine_stats(), "rl_engine_get_interval", self,
-                                     replica))
+        return self._stats(replica, Period.INTERVAL)
+
+    def _stats(self, replica: int, period: Period) -> EngineStats:
+        return EngineStats.of(filled(_raw.rl_engine_stats(), "rl_engine_get_stats", self, replica,
+                                     period))
 
 
 class Conversation(Handle):

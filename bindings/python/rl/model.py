@@ -16,7 +16,7 @@ from .records import ModelInfo
 from .runtime import Runtime
 from .tensor import Tensor
 
-# A chat: its messages, or an object as rl.h describes it at rl_model_encode_chat_json, with the
+# A chat: its messages, or an object as rl.h describes it at rl_model_encode_chat, with the
 # member "messages" and others, as a mapping or as JSON text.
 Chat = Any
 
@@ -70,7 +70,7 @@ class Model(Handle):
 
     def encode_chat(self, chat: Chat, *, generation_prompt: bool = True) -> Ints:
         """The token ids of a chat in the model's chat format."""
-        return taken_array("rl_model_encode_chat_json", self, _chat_text(chat),
+        return taken_array("rl_model_encode_chat", self, _chat_text(chat),
                            TextFlags.GENERATION_PROMPT * generation_prompt)
 
     def render_chat(self, chat: Chat, *, generation_prompt: bool = True) -> str:

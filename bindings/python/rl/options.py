@@ -11,9 +11,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple, Union
 
 from . import _raw
 from ._arrays import pinned
-from ._handle import (Handle, call, filled, get, make, taken_bytes, taken_text, texts_of)
+from ._handle import Handle, call, filled, get, make, taken_bytes, taken_text, texts_of
 from ._library import lib
-from .constants import OptionType
+from .constants import OptionFormat, OptionType
 from .records import OptionInfo
 
 Value = Union[bool, int, float, str, "os.PathLike[str]", Sequence[str], Sequence[int]]
@@ -39,20 +39,29 @@ def option_choices(key: str) -> Dict[str, str]:
 
 
 def presets() -> Dict[str, Tuple[str, Dict[str, str]]]:
-    """The presets by name: the purpose of each, and its settings as texts."""
+    """The presets by name: the purpose of each, and what it sets, as texts."""
     found = {}
     for index in range(lib.rl_preset_count()):
-        name, doc, count = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
-        call("rl_preset_at", index, *map(ctypes.byref, (name, doc, count)))
-        title, purpose = texts_of_pointers(name, doc)
-        rows = (texts_of("rl_preset_setting", title, i, count=2) for i in range(count.value))
-        found[title] = (purpose, {key: value for key, value in rows})
+        name, purpose = texts_of("rl_preset_at", index, count=2)
+        lines = Options(preset=name).dump(only_changed=True).splitlines()
+        found[name] = (purpose, dict(line.split("=", 1) for line in lines))
     return found
 
 
-def texts_of_pointers(*pointers: ctypes.c_void_p) -> List[str]:
-    """Copies of texts of the library."""
-    return [(ctypes.string_at(p.value) if p.value else b"").decode() for p in pointers]
+def _items(text: str) -> List[str]:
+    """The elements of a list, from its text."""
+    items, escaped = [""], False
+    for letter in text:
+        if escaped:
+            items[-1] += {"n": "\n", "t": "\t"}.get(letter, letter)
+            escaped = False
+        elif letter == ",":
+            items.append("")
+        elif letter == "\\":
+            escaped = True
+        else:
+            items[-1] += letter
+    return items
 
 
 @functools.lru_cache(maxsize=None)
@@ -116,25 +125,23 @@ class Options(Handle):
         call("rl_options_set_string_list", self, key, starts, sizes, len(texts))
 
     def __getitem__(self, key: str) -> Any:
-        kind = _type_of(key)
+        value, text = self._get(key)
+        kind = OptionType(value.type)
         if kind in _LISTS:
-            return self._list(kind, key)
+            items = _items(text) if value.num_items else []
+            return items if kind == OptionType.STRING_LIST else [int(item) for item in items]
         if kind in (OptionType.STRING, OptionType.ENUM):
-            return taken_text("rl_options_get_string", self, key)
+            return text
         if kind == OptionType.BOOL:
-            return bool(get("rl_options_get_bool", self, key, kind=ctypes.c_uint32))
+            return bool(value.i64)
         if kind == OptionType.F64:
-            return get("rl_options_get_f64", self, key, kind=ctypes.c_double)
-        if kind in (OptionType.U64, OptionType.BYTES):
-            return get("rl_options_get_u64", self, key)
-        return get("rl_options_get_i64", self, key, kind=ctypes.c_int64)
+            return value.f64
+        return value.u64 if kind in (OptionType.U64, OptionType.BYTES) else value.i64
 
-    def _list(self, kind: OptionType, key: str) -> List[Any]:
-        count = get("rl_options_get_list_size", self, key, kind=ctypes.c_size_t)
-        if kind == OptionType.STRING_LIST:
-            return [taken_text("rl_options_get_list_string", self, key, i) for i in range(count)]
-        return [get("rl_options_get_list_i64", self, key, i, kind=ctypes.c_int64)
-                for i in range(count)]
+    def _get(self, key: str) -> Tuple[Any, str]:
+        """The value of an option as librl gives it, and its text."""
+        value = _raw.rl_option_value()
+        return value, taken_text("rl_options_get", self, key, value)
 
     def update(self, values: Mapping[str, Value]) -> None:
         """Sets several options."""
@@ -159,21 +166,24 @@ class Options(Handle):
 
     def assign(self, text: str) -> None:
         """Sets an option from one text "key=value"."""
-        call("rl_options_set_assignment", self, text)
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise ValueError(f"{text!r} is not of the form key=value")
+        self.set_text(key, value)
 
     def get_text(self, key: str) -> str:
         """The value of an option of any type as text."""
-        return taken_text("rl_options_get_text", self, key)
+        return self._get(key)[1]
 
     # ---- the set ----
 
     def clone(self) -> Options:
-        """An independent copy, which is not frozen."""
+        """An independent copy."""
         return make(Options, "rl_options_clone", self)
 
     def is_default(self, key: str) -> bool:
         """Whether an option has its default."""
-        return bool(get("rl_options_is_default", self, key, kind=ctypes.c_uint32))
+        return bool(self._get(key)[0].is_default)
 
     def unset(self, key: str) -> None:
         """Sets an option back to its default."""
@@ -183,47 +193,29 @@ class Options(Handle):
         """Sets all values of a preset, or none."""
         call("rl_options_apply_preset", self, name)
 
-    def freeze(self) -> None:
-        """From now on the set cannot be changed."""
-        call("rl_options_freeze", self)
-
-    @property
-    def frozen(self) -> bool:
-        """Whether the set can no longer be changed."""
-        return bool(get("rl_options_is_frozen", self, kind=ctypes.c_uint32))
-
     def validate(self) -> None:
         """Checks combinations of options; every violation is a part of the error."""
         call("rl_options_validate", self)
 
     def dump(self, only_changed: bool = False) -> str:
         """Lines "key=value"."""
-        return taken_text("rl_options_dump", self, int(only_changed))
-
-    def diff(self, other: Options) -> str:
-        """Lines "key=value" for what differs, with the values of `other`."""
-        return taken_text("rl_options_diff", self, other)
+        return taken_text("rl_options_export", self, OptionFormat.TEXT, int(only_changed))
 
     def export_json(self, only_changed: bool = False) -> str:
         """The set as a JSON document."""
-        return taken_text("rl_options_export_json", self, int(only_changed))
+        return taken_text("rl_options_export", self, OptionFormat.JSON, int(only_changed))
 
     def export_flatbuffer(self, only_changed: bool = False) -> bytes:
         """The set as a FlatBuffers document."""
-        return taken_bytes("rl_options_export_flatbuffer", self, int(only_changed))
+        return taken_bytes("rl_options_export", self, OptionFormat.FLATBUFFER, int(only_changed))
 
     def import_json(self, document: str) -> None:
         """Sets options from a document of export_json: all or none."""
-        call("rl_options_import_json", self, document)
+        call("rl_options_import", self, OptionFormat.JSON, document)
 
     def import_flatbuffer(self, document: bytes) -> None:
         """Sets options from a document of export_flatbuffer: all or none."""
-        call("rl_options_import_flatbuffer", self, document)
-
-    @property
-    def hash(self) -> int:
-        """A hash of all values."""
-        return int(get("rl_options_hash", self))
+        call("rl_options_import", self, OptionFormat.FLATBUFFER, document)
 
     @property
     def identity(self) -> int:

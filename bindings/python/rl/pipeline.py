@@ -10,9 +10,10 @@ from typing import Any, AsyncIterator, Iterator, Mapping
 
 from . import _raw
 from ._arrays import Array, pinned
-from ._handle import (Handle, Token, ask, call, filled, get, in_background, make, result,
-                      taken_text, waiting)
+from ._handle import (Handle, Token, ask, call, filled, in_background, make, result, taken_text,
+                      waiting)
 from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, loss_hook
+from ._scores import Score, scores_of
 from .constants import Code, DType
 from .errors import Done, Error, Timeout, outcome
 from .event import Event
@@ -135,39 +136,51 @@ class Pipeline(Handle):
     def score(self, sample_id: int, reward: float, parts: Array | None = None) -> None:
         """Gives a sample its reward, and reward parts in addition; in any order, until its
         deadline."""
-        if parts is None:
-            call("rl_pipeline_score", self, sample_id, reward)
-        else:
-            call("rl_pipeline_score_parts", self, sample_id, reward,
-                 pinned(parts, ctypes.c_double))
+        self._score([Score(sample_id, reward, parts)])
 
     def score_many(self, rewards: Mapping[int, float]) -> None:
-        """Gives many samples their rewards, by sample_id. All are tried; the error has a part for
-        every one that was refused."""
-        ids = pinned(list(rewards), ctypes.c_uint64)
-        values = pinned(list(rewards.values()), ctypes.c_double)
-        call("rl_pipeline_score_many", self, ids.address, values.address, ids.count)
+        """Gives many samples their rewards, by sample_id. All are tried; the error of several that
+        were refused has a part for each."""
+        self._score([Score(sample_id, reward) for sample_id, reward in rewards.items()])
 
     def fail(self, sample_id: int, reason: str) -> None:
         """Says that a sample will get no reward: its group is dropped."""
-        call("rl_pipeline_fail", self, sample_id, reason)
+        self._score([Score(sample_id, failure=reason)])
+
+    def _score(self, scores: list[Score]) -> None:
+        array, count, held = scores_of(scores)
+        call("rl_pipeline_score", self, array, count, None)
+        del held
 
     # ---- the feed ----
 
-    def feed(self, row: Mapping[str, Any] | str) -> bool:
+    def feed(self, row: Mapping[str, Any] | str, timeout: float | None = 0.0) -> bool:
         """Adds a row, written like one of the data file, as an object or as JSON text. False when
-        the feed is full: try again after a step event."""
+        the feed was full for `timeout` seconds; None waits for room without limit."""
         text = row if isinstance(row, str) else json.dumps(row, ensure_ascii=False)
-        return result("rl_pipeline_feed", self, text) == Code.OK
+        line = ctypes.create_string_buffer(text.encode("utf-8", "surrogateescape"))
+        entry = _raw.rl_feed_row()
+        entry.json, entry.json_len = ctypes.addressof(line), len(line) - 1
+        return self._feed(entry, timeout)
 
-    def feed_ids(self, ids: Array, tag: str = "") -> bool:
-        """Adds a prompt of token ids with a tag; False when the feed is full."""
-        return result("rl_pipeline_feed_ids", self, pinned(ids, ctypes.c_int32), tag) == Code.OK
+    def feed_ids(self, ids: Array, tag: str = "", timeout: float | None = 0.0) -> bool:
+        """Adds a prompt of token ids with a tag; False when the feed was full for `timeout`
+        seconds."""
+        given = pinned(ids, ctypes.c_int32)
+        text = ctypes.create_string_buffer(tag.encode("utf-8", "surrogateescape"))
+        entry = _raw.rl_feed_row()
+        entry.ids, entry.num_ids = given.address, given.count
+        entry.tag, entry.tag_len = ctypes.addressof(text), len(text) - 1
+        return self._feed(entry, timeout)
+
+    def _feed(self, entry: _raw.rl_feed_row, timeout: float | None) -> bool:
+        code = waiting(lambda slice_ns: result("rl_pipeline_feed", self, entry, slice_ns), timeout)
+        return code == Code.OK
 
     @property
     def feed_capacity(self) -> int:
         """The most rows that the feed can hold."""
-        return int(get("rl_pipeline_feed_capacity", self))
+        return self.stats.feed_capacity
 
     def finish_feed(self) -> None:
         """Declares the feed complete: the loop ends after the last whole step."""

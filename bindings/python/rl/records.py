@@ -48,6 +48,17 @@ class OptionInfo(Record):
 
 
 @dataclass(frozen=True)
+class RuntimeInfo(Record):
+    """The fields of rl_runtime_info that are numbers and texts."""
+
+    # held now by the arenas of all objects made from the runtime; rl_plan_info calls them
+    # arena_bytes. Other runtimes of the process are not counted
+    reserved_bytes: int
+    # compute threads, the calling thread included
+    threads: int
+
+
+@dataclass(frozen=True)
 class PlanInfo(Record):
     """The fields of rl_plan_info that are numbers and texts."""
 
@@ -224,6 +235,10 @@ class PipelineStats(Record):
     unknown_scores: int
     # refused rewards
     nonfinite_scores: int
+    # rows in the feed now, and the most it can hold
+    feed_size: int
+    # rows in the feed now, and the most it can hold
+    feed_capacity: int
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ._hooks import LogFunction, LogLine, log_hook
 from .constants import LogLevel, Use
 from .files import FileSystem, host_of
 from .options import Options
-from .records import Clock, PlanInfo, PlanItem
+from .records import Clock, PlanInfo, PlanItem, RuntimeInfo
 
 _LEVELS = {LogLevel.ERROR: logging.ERROR, LogLevel.WARN: logging.WARNING,
            LogLevel.INFO: logging.INFO, LogLevel.DEBUG: logging.DEBUG}
@@ -78,12 +78,15 @@ class Runtime(Handle):
     @property
     def threads(self) -> int:
         """Number of compute threads, the calling thread included."""
-        return int(get("rl_runtime_threads", self, kind=ctypes.c_int64))
+        return self._info().threads
 
     @property
     def reserved_bytes(self) -> int:
         """Bytes that the arenas of all objects made from the runtime hold now."""
-        return int(get("rl_runtime_reserved_bytes", self))
+        return self._info().reserved_bytes
+
+    def _info(self) -> RuntimeInfo:
+        return RuntimeInfo.of(filled(_raw.rl_runtime_info(), "rl_runtime_get_info", self))
 
 
 def _to_logger(logger: logging.Logger) -> LogFunction:

@@ -104,6 +104,10 @@ bool Control::await_checkpoint(Lock& held, int64_t timeout_ns) {
   return checkpoints_done_ >= mine;
 }
 
+bool Control::wait_until(Lock& held, int64_t timeout_ns, FunctionRef<bool()> ready) {
+  return wait_until_ready(changed_, held, timeout_ns, ready);
+}
+
 bool Control::enter(PipelineState next) {
   Lock held = lock();
   while (paused_ && !stop_requested_) {

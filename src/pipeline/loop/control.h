@@ -60,6 +60,8 @@ class Control {
   // Asks the running loop for a checkpoint: true once it is written, false if the loop ended
   // without it, kTimeout after timeout_ns.
   bool await_checkpoint(Lock& lock, int64_t timeout_ns);
+  // Waits for a change after which ready(), called under the lock, is true; false after timeout_ns.
+  bool wait_until(Lock& lock, int64_t timeout_ns, FunctionRef<bool()> ready);
 
   // For the loop. Waits while paused, then takes the next state: false if that is kStopping, for
   // the host ends the loop.

@@ -90,16 +90,24 @@ void Pipeline::score(uint64_t sample_id, double reward, std::span<const double> 
   impl_->scoring.score(sample_id, reward, parts);
 }
 
-void Pipeline::score_many(std::span<const Score> scores) {
+void Pipeline::score_many(std::span<const Score> scores, FunctionRef<void(size_t, Code)> report) {
   std::vector<Error> refused;
   for (size_t i = 0; i < scores.size(); ++i) {
+    const Score& s = scores[i];
     try {
-      score(scores[i].sample_id, scores[i].reward);
+      if (s.failure) {
+        fail(s.sample_id, *s.failure);
+      } else {
+        score(s.sample_id, s.reward, s.parts);
+      }
+      report(i, Code::kOk);
     } catch (Error& e) {
+      report(i, e.code);
       refused.push_back(std::move(e));
-      refused.back().key = str("sample_ids[", i, "]");
+      refused.back().key = str("scores[", i, "]");
     }
   }
+  if (refused.size() == 1) throw std::move(refused.front());
   if (refused.empty()) return;
   Error all(refused.front().code,
             str(refused.size(), " of ", scores.size(),
@@ -114,13 +122,14 @@ void Pipeline::fail(uint64_t sample_id, std::string_view reason) {
   impl_->scoring.fail(sample_id, reason);
 }
 
-bool Pipeline::feed_line(std::string_view json) { return impl_->prompts.feed_line(json); }
-
-bool Pipeline::feed_ids(std::vector<int32_t> ids, std::string tag) {
-  return impl_->prompts.feed_ids(std::move(ids), std::move(tag));
+bool Pipeline::feed_line(std::string_view json, int64_t timeout_ns) {
+  return impl_->prompts.feed_line(json, timeout_ns);
 }
 
-int64_t Pipeline::feed_capacity() const { return impl_->prompts.feed_capacity(); }
+bool Pipeline::feed_ids(std::vector<int32_t> ids, std::string tag, int64_t timeout_ns) {
+  return impl_->prompts.feed_ids(std::move(ids), std::move(tag), timeout_ns);
+}
+
 void Pipeline::end_feed() { impl_->prompts.end_feed(); }
 void Pipeline::pause() { impl_->control.pause(); }
 void Pipeline::resume() { impl_->control.resume(); }
@@ -200,6 +209,8 @@ PipelineStatus Pipeline::status() const {
   s.version = p.progress.version;
   s.unscored = p.scoring.unscored(lock);
   s.ledger = p.scoring.ledger(lock);
+  s.feed_size = p.prompts.feed_size(lock);
+  s.feed_capacity = p.prompts.feed_capacity();
   return s;
 }
 

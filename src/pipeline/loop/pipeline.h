@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "algo/algo_arrays.h"
 #include "buffer/ledger.h"
 #include "core/event_queue.h"
+#include "core/function_ref.h"
 #include "options/options.h"
 #include "pipeline/loop/events.h"
 #include "pipeline/session/loaded_model.h"
@@ -47,11 +49,15 @@ struct PipelineStatus {
   uint64_t version = 0;  // of the weights
   int64_t unscored = 0;  // score events without a reward yet
   LedgerCounts ledger;
+  int64_t feed_size = 0, feed_capacity = 0;  // rows
 };
 
+// What the host says of a sample.
 struct Score {
   uint64_t sample_id = 0;
   double reward = 0;
+  std::span<const double> parts = {};
+  std::optional<std::string_view> failure = std::nullopt;  // why it gets no reward
 };
 
 class Pipeline {
@@ -86,16 +92,17 @@ class Pipeline {
   // parts: components of the reward, as many as algo.gdpo_weights has entries if it has any, else
   // kInvalidArgument; for an evaluation they may be omitted.
   void score(uint64_t sample_id, double reward, std::span<const double> parts);
-  // All scores are tried; the first error is thrown at the end with the number of refused scores.
-  void score_many(std::span<const Score> scores);
+  // All scores are tried, and report(i, code) gets the result of each. Then the error of the one
+  // that was refused is thrown, or of several an error that has theirs as parts; keys are
+  // "scores[i]".
+  void score_many(std::span<const Score> scores, FunctionRef<void(size_t, Code)> report);
   // The sample has no reward: its group is dropped with the reason and the step continues.
   void fail(uint64_t sample_id, std::string_view reason);
 
   // Prompts fed by the host, if data.path is empty. A row as in the data file. False if the feed
-  // already holds feed_capacity() rows: try again after a step event.
-  bool feed_line(std::string_view json);
-  bool feed_ids(std::vector<int32_t> ids, std::string tag);
-  int64_t feed_capacity() const;
+  // was full (PipelineStatus) until the timeout.
+  bool feed_line(std::string_view json, int64_t timeout_ns = 0);
+  bool feed_ids(std::vector<int32_t> ids, std::string tag, int64_t timeout_ns = 0);
   // No more rows: the loop ends after the last whole step.
   void end_feed();
 

@@ -62,6 +62,7 @@ PromptSupply::Drawn PromptSupply::draw(uint64_t ordinal, int64_t count, int64_t 
     return out;
   }
   for (int64_t i = std::min(count, feed_.size()); i > 0; --i) out.prompts.push_back(feed_.pop());
+  control_.notify();  // who feeds may wait for room
   return out;
 }
 
@@ -111,18 +112,34 @@ bool PromptSupply::feed_row(const PromptRow& row, const std::string& location) {
   return true;
 }
 
-bool PromptSupply::feed_line(std::string_view json) {
-  const std::lock_guard one(feed_mutex_);
-  const std::string location = feed_location();
-  return feed_row(parse_prompt_row(json, location), location);
+// Whoever waits for room does not hold the feed's mutex, so that others are not kept from theirs.
+bool PromptSupply::feed(int64_t timeout_ns, FunctionRef<PromptRow(const std::string&)> row_at) {
+  const Clock& clock = model_.runtime().clock();
+  const int64_t start = clock.now_ns();
+  for (;;) {
+    {
+      const std::lock_guard one(feed_mutex_);
+      const std::string location = feed_location();
+      if (feed_row(row_at(location), location)) return true;
+    }
+    const int64_t waited = clock.now_ns() - start;
+    const int64_t left = timeout_ns < 0 ? -1 : std::max<int64_t>(timeout_ns - waited, 0);
+    Control::Lock lock = control_.lock();
+    const auto may_try = [&] { return !feed_.full() || feed_.ended() || control_.ended(lock); };
+    if (!control_.wait_until(lock, left, may_try)) return false;
+  }
 }
 
-bool PromptSupply::feed_ids(std::vector<int32_t> ids, std::string tag) {
-  const std::lock_guard one(feed_mutex_);
+bool PromptSupply::feed_line(std::string_view json, int64_t timeout_ns) {
+  return feed(timeout_ns,
+              [&](const std::string& location) { return parse_prompt_row(json, location); });
+}
+
+bool PromptSupply::feed_ids(std::vector<int32_t> ids, std::string tag, int64_t timeout_ns) {
   PromptRow row;
   row.ids.assign(ids.begin(), ids.end());
   row.tag = std::move(tag);
-  return feed_row(row, feed_location());
+  return feed(timeout_ns, [&](const std::string&) { return row; });
 }
 
 void PromptSupply::end_feed() {

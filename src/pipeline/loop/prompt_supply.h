@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/function_ref.h"
 #include "pipeline/loop/control.h"
 #include "pipeline/prompts/prompt_source.h"
 
@@ -20,8 +21,9 @@ class PromptSupply {
   PromptSupply(Control& control, LoadedModel& model, int64_t max_model_len);
 
   // For the host: see Pipeline.
-  bool feed_line(std::string_view json);
-  bool feed_ids(std::vector<int32_t> ids, std::string tag);
+  bool feed_line(std::string_view json, int64_t timeout_ns);
+  bool feed_ids(std::vector<int32_t> ids, std::string tag, int64_t timeout_ns);
+  int64_t feed_size(const Control::Lock&) const { return feed_.size(); }
   int64_t feed_capacity() const { return feed_.capacity(); }
   void end_feed();
 
@@ -51,6 +53,8 @@ class PromptSupply {
  private:
   Drawn draw(uint64_t ordinal, int64_t count, int64_t min_count);
   PromptLimits limits() const;
+  // One row, made by row_at(location); false if the feed was full until the timeout.
+  bool feed(int64_t timeout_ns, FunctionRef<PromptRow(const std::string&)> row_at);
   bool feed_row(const PromptRow& row, const std::string& location);
   std::string feed_location() const;
   void check_feed(const Control::Lock& lock) const;

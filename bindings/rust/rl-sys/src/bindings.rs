@@ -54,6 +54,9 @@ pub const RL_OPTION_I64_LIST: i32 = 10;
 pub const RL_WHEN_CREATE: i32 = 1;
 pub const RL_WHEN_BETWEEN_STEPS: i32 = 2;
 pub const RL_WHEN_ANY_TIME: i32 = 3;
+pub const RL_FORMAT_TEXT: i32 = 1;
+pub const RL_FORMAT_JSON: i32 = 2;
+pub const RL_FORMAT_FLATBUFFER: i32 = 3;
 pub const RL_LOG_OFF: i32 = 0;
 pub const RL_LOG_ERROR: i32 = 1;
 pub const RL_LOG_WARN: i32 = 2;
@@ -109,6 +112,8 @@ pub const RL_STATE_PAUSED: i32 = 8;
 pub const RL_STATE_STOPPING: i32 = 9;
 pub const RL_STATE_DONE: i32 = 10;
 pub const RL_STATE_FAILED: i32 = 11;
+pub const RL_PERIOD_TOTAL: i32 = 1;
+pub const RL_PERIOD_INTERVAL: i32 = 2;
 pub const RL_DEVICE_CPU: i32 = 1;
 pub const RL_SAMPLE_IDS: i32 = 1;
 pub const RL_SAMPLE_LOGPROBS: i32 = 2;
@@ -268,13 +273,6 @@ pub type rl_destroy_fn = Option<
     unsafe extern "C" fn(
         user_data: *mut c_void,
     ),
->;
-
-pub type rl_event_fn = Option<
-    unsafe extern "C" fn(
-        user_data: *mut c_void,
-        event: *const rl_event,
-    ) -> i32,
 >;
 
 pub type rl_advantage_fn = Option<
@@ -445,6 +443,18 @@ pub struct rl_option_info {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+pub struct rl_option_value {
+    pub struct_size: usize,
+    pub type_: i32,
+    pub is_default: u32,
+    pub i64: i64,
+    pub u64: u64,
+    pub f64: f64,
+    pub num_items: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct rl_log_record {
     pub struct_size: usize,
     pub level: i32,
@@ -459,6 +469,14 @@ pub struct rl_log_record {
     pub field_names: *const *const c_char,
     pub field_values: *const *const c_char,
     pub field_kinds: *const i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_runtime_info {
+    pub struct_size: usize,
+    pub reserved_bytes: u64,
+    pub threads: i64,
 }
 
 #[repr(C)]
@@ -553,6 +571,18 @@ pub struct rl_sample_view {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+pub struct rl_score {
+    pub struct_size: usize,
+    pub sample_id: u64,
+    pub reward: f64,
+    pub parts: *const f64,
+    pub num_parts: usize,
+    pub failure: *const c_char,
+    pub failure_len: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct rl_event_view {
     pub struct_size: usize,
     pub kind: i32,
@@ -595,6 +625,20 @@ pub struct rl_pipeline_stats {
     pub duplicate_scores: u64,
     pub unknown_scores: u64,
     pub nonfinite_scores: u64,
+    pub feed_size: u64,
+    pub feed_capacity: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_feed_row {
+    pub struct_size: usize,
+    pub json: *const c_char,
+    pub json_len: usize,
+    pub ids: *const i32,
+    pub num_ids: usize,
+    pub tag: *const c_char,
+    pub tag_len: usize,
 }
 
 #[repr(C)]
@@ -908,94 +952,19 @@ extern "C" {
         text_len: usize,
         err: *mut *mut rl_error,
     ) -> rl_status;
-    pub fn rl_options_set_assignment(
-        options: *mut rl_options,
-        text: *const c_char,
-        text_len: usize,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_get_bool(
+    pub fn rl_option_value_init(value: *mut rl_option_value, size: usize);
+    pub fn rl_options_get(
         options: *const rl_options,
         key: *const c_char,
         key_len: usize,
-        out: *mut u32,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_get_i64(
-        options: *const rl_options,
-        key: *const c_char,
-        key_len: usize,
-        out: *mut i64,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_get_u64(
-        options: *const rl_options,
-        key: *const c_char,
-        key_len: usize,
-        out: *mut u64,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_get_f64(
-        options: *const rl_options,
-        key: *const c_char,
-        key_len: usize,
-        out: *mut f64,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_get_string(
-        options: *const rl_options,
-        key: *const c_char,
-        key_len: usize,
-        out: *mut *mut rl_bytes,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_get_list_size(
-        options: *const rl_options,
-        key: *const c_char,
-        key_len: usize,
-        out: *mut usize,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_get_list_string(
-        options: *const rl_options,
-        key: *const c_char,
-        key_len: usize,
-        index: usize,
-        out: *mut *mut rl_bytes,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_get_list_i64(
-        options: *const rl_options,
-        key: *const c_char,
-        key_len: usize,
-        index: usize,
-        out: *mut i64,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_get_text(
-        options: *const rl_options,
-        key: *const c_char,
-        key_len: usize,
-        out: *mut *mut rl_bytes,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_is_default(
-        options: *const rl_options,
-        key: *const c_char,
-        key_len: usize,
-        out: *mut u32,
+        value: *mut rl_option_value,
+        text: *mut *mut rl_bytes,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_options_unset(
         options: *mut rl_options,
         key: *const c_char,
         key_len: usize,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_freeze(options: *mut rl_options, err: *mut *mut rl_error) -> rl_status;
-    pub fn rl_options_is_frozen(
-        options: *const rl_options,
-        out: *mut u32,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_options_apply_preset(
@@ -1009,57 +978,21 @@ extern "C" {
         index: usize,
         name: *mut *const c_char,
         doc: *mut *const c_char,
-        num_settings: *mut usize,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_preset_setting(
-        name: *const c_char,
-        name_len: usize,
-        index: usize,
-        key: *mut *const c_char,
-        value: *mut *const c_char,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_options_validate(options: *const rl_options, err: *mut *mut rl_error) -> rl_status;
-    pub fn rl_options_dump(
+    pub fn rl_options_export(
         options: *const rl_options,
+        format: i32,
         only_changed: u32,
         out: *mut *mut rl_bytes,
         err: *mut *mut rl_error,
     ) -> rl_status;
-    pub fn rl_options_diff(
-        options: *const rl_options,
-        other: *const rl_options,
-        out: *mut *mut rl_bytes,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_export_json(
-        options: *const rl_options,
-        only_changed: u32,
-        out: *mut *mut rl_bytes,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_export_flatbuffer(
-        options: *const rl_options,
-        only_changed: u32,
-        out: *mut *mut rl_bytes,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_import_json(
+    pub fn rl_options_import(
         options: *mut rl_options,
-        text: *const c_char,
-        text_len: usize,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_import_flatbuffer(
-        options: *mut rl_options,
+        format: i32,
         data: *const c_void,
         size: usize,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_options_hash(
-        options: *const rl_options,
-        out: *mut u64,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_options_identity(
@@ -1082,14 +1015,10 @@ extern "C" {
         destroy: rl_destroy_fn,
         err: *mut *mut rl_error,
     ) -> rl_status;
-    pub fn rl_runtime_threads(
+    pub fn rl_runtime_info_init(info: *mut rl_runtime_info, size: usize);
+    pub fn rl_runtime_get_info(
         runtime: *const rl_runtime,
-        out: *mut i64,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_runtime_reserved_bytes(
-        runtime: *const rl_runtime,
-        out: *mut u64,
+        info: *mut rl_runtime_info,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_plan_info_init(info: *mut rl_plan_info, size: usize);
@@ -1153,17 +1082,6 @@ extern "C" {
     ) -> rl_status;
     pub fn rl_model_encode_chat(
         model: *const rl_model,
-        roles: *const *const c_char,
-        role_lens: *const usize,
-        contents: *const *const c_char,
-        content_lens: *const usize,
-        num_messages: usize,
-        flags: u64,
-        ids: *mut *mut rl_bytes,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_model_encode_chat_json(
-        model: *const rl_model,
         chat: *const c_char,
         chat_len: usize,
         flags: u64,
@@ -1199,6 +1117,7 @@ extern "C" {
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_sample_view_init(view: *mut rl_sample_view, size: usize);
+    pub fn rl_score_init(score: *mut rl_score, size: usize);
     pub fn rl_event_view_init(view: *mut rl_event_view, size: usize);
     pub fn rl_event_kind(event: *const rl_event) -> i32;
     pub fn rl_event_get_view(
@@ -1244,13 +1163,6 @@ extern "C" {
         out: *mut *mut rl_event,
         err: *mut *mut rl_error,
     ) -> rl_status;
-    pub fn rl_pipeline_dispatch(
-        pipeline: *mut rl_pipeline,
-        timeout_ns: i64,
-        fn_: rl_event_fn,
-        user_data: *mut c_void,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
     pub fn rl_pipeline_interrupt(pipeline: *mut rl_pipeline, err: *mut *mut rl_error) -> rl_status;
     pub fn rl_pipeline_queue(
         pipeline: *mut rl_pipeline,
@@ -1259,49 +1171,16 @@ extern "C" {
     ) -> rl_status;
     pub fn rl_pipeline_score(
         pipeline: *mut rl_pipeline,
-        sample_id: u64,
-        reward: f64,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_pipeline_score_parts(
-        pipeline: *mut rl_pipeline,
-        sample_id: u64,
-        reward: f64,
-        parts: *const f64,
-        num_parts: usize,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_pipeline_score_many(
-        pipeline: *mut rl_pipeline,
-        sample_ids: *const u64,
-        rewards: *const f64,
+        scores: *const rl_score,
         count: usize,
+        results: *mut rl_status,
         err: *mut *mut rl_error,
     ) -> rl_status;
-    pub fn rl_pipeline_fail(
-        pipeline: *mut rl_pipeline,
-        sample_id: u64,
-        reason: *const c_char,
-        reason_len: usize,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
+    pub fn rl_feed_row_init(row: *mut rl_feed_row, size: usize);
     pub fn rl_pipeline_feed(
         pipeline: *mut rl_pipeline,
-        row: *const c_char,
-        row_len: usize,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_pipeline_feed_ids(
-        pipeline: *mut rl_pipeline,
-        ids: *const i32,
-        num_ids: usize,
-        tag: *const c_char,
-        tag_len: usize,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_pipeline_feed_capacity(
-        pipeline: *const rl_pipeline,
-        out: *mut u64,
+        row: *const rl_feed_row,
+        timeout_ns: i64,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_pipeline_finish_feed(
@@ -1361,17 +1240,11 @@ extern "C" {
         view: *mut rl_sample_view,
         err: *mut *mut rl_error,
     ) -> rl_status;
-    pub fn rl_batch_set_reward(
+    pub fn rl_batch_score(
         batch: *mut rl_batch,
-        index: usize,
-        reward: f64,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_batch_set_reward_parts(
-        batch: *mut rl_batch,
-        index: usize,
-        parts: *const f64,
-        num_parts: usize,
+        first: usize,
+        scores: *const rl_score,
+        count: usize,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_batch_release(batch: *mut rl_batch);
@@ -1423,18 +1296,8 @@ extern "C" {
     pub fn rl_engine_wake(engine: *mut rl_engine, err: *mut *mut rl_error) -> rl_status;
     pub fn rl_engine_get_stats(
         engine: *const rl_engine,
-        stats: *mut rl_engine_stats,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_engine_get_replica_stats(
-        engine: *const rl_engine,
-        index: usize,
-        stats: *mut rl_engine_stats,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_engine_get_interval(
-        engine: *const rl_engine,
-        index: usize,
+        replica: i64,
+        period: i32,
         stats: *mut rl_engine_stats,
         err: *mut *mut rl_error,
     ) -> rl_status;

@@ -1,4 +1,5 @@
 //! A list of samples.
+use crate::text::optional;
 use crate::{sys, Result, Sample, SampleArray, Tensor};
 
 handle!(
@@ -40,18 +41,27 @@ impl Batch {
         unsafe { object_of!(Tensor, rl_batch_tensor(self.as_ptr(), index, array.raw())) }
     }
 
-    /// Sets the reward of sample `index`, replacing an earlier one. Samples taken before show the
-    /// earlier one.
-    pub fn set_reward(&self, index: usize, reward: f64) -> Result<()> {
-        // SAFETY: a reward is copied into the views, so none of them changes.
-        unsafe { call!(rl_batch_set_reward(self.as_ptr(), index, reward)) }
+    /// Sets the reward of sample `index`, without kinds of reward beside it. Samples taken before
+    /// end, hence `&mut`.
+    pub fn set_reward(&mut self, index: usize, reward: f64) -> Result<()> {
+        self.set_reward_parts(index, reward, &[])
     }
 
-    /// Sets the kinds of reward beside the reward of sample `index`. Samples taken before end,
-    /// hence `&mut`.
-    pub fn set_reward_parts(&mut self, index: usize, parts: &[f64]) -> Result<()> {
-        let (data, len) = (parts.as_ptr(), parts.len());
-        // SAFETY: no sample borrows from the batch.
-        unsafe { call!(rl_batch_set_reward_parts(self.as_ptr(), index, data, len)) }
+    /// The same with kinds of reward beside the reward.
+    pub fn set_reward_parts(&mut self, index: usize, reward: f64, parts: &[f64]) -> Result<()> {
+        let score = raw_score(0, reward, parts);
+        // SAFETY: no sample borrows from the batch, and the parts live during the call.
+        unsafe { call!(rl_batch_score(self.as_ptr(), index, &score, 1)) }
     }
+}
+
+/// An entry for `rl_batch_score` and `rl_pipeline_score`, which points to the parts.
+pub(crate) fn raw_score(sample_id: u64, reward: f64, parts: &[f64]) -> sys::rl_score {
+    // SAFETY: the function writes the struct that it is given.
+    let mut raw = unsafe { initial!(rl_score, rl_score_init) };
+    raw.sample_id = sample_id;
+    raw.reward = reward;
+    raw.parts = optional(parts);
+    raw.num_parts = parts.len();
+    raw
 }

@@ -2,7 +2,7 @@
 use crate::error::outcome;
 use crate::options::handle_or_null;
 use crate::text::{optional, timeout_ns};
-use crate::{sys, Batch, Model, Options, Outcome, Result, Sample};
+use crate::{sys, Batch, Model, Options, Outcome, Result, Sample, Status};
 use std::ptr;
 use std::time::Duration;
 
@@ -133,31 +133,27 @@ impl Engine {
 
     /// Of all replicas together, since the engine was made.
     pub fn stats(&self) -> Result<EngineStats> {
-        let engine = self.as_ptr();
-        // SAFETY: the handle is this object's.
-        unsafe { struct_of!(rl_engine_stats, rl_engine_stats_init, rl_engine_get_stats(engine)) }
+        self.stats_over(-1, sys::RL_PERIOD_TOTAL).map(|(_, stats)| stats)
     }
 
     pub fn replica_stats(&self, index: usize) -> Result<EngineStats> {
-        let engine = self.as_ptr();
-        // SAFETY: the handle is this object's.
-        unsafe {
-            struct_of!(
-                rl_engine_stats,
-                rl_engine_stats_init,
-                rl_engine_get_replica_stats(engine, index)
-            )
-        }
+        self.stats_over(index as i64, sys::RL_PERIOD_TOTAL).map(|(_, stats)| stats)
     }
 
     /// Of a replica's last interval of `engine.stats_interval_ns`; a timeout before the first one
     /// ended.
     pub fn interval(&self, index: usize) -> Result<Outcome<EngineStats>> {
+        let (status, stats) = self.stats_over(index as i64, sys::RL_PERIOD_INTERVAL)?;
+        Ok(outcome(status, || stats))
+    }
+
+    fn stats_over(&self, replica: i64, period: i32) -> Result<(Status, EngineStats)> {
         // SAFETY: the handle is this object's.
         unsafe {
             let mut stats = initial!(rl_engine_stats, rl_engine_stats_init);
-            let status = status_of!(rl_engine_get_interval(self.as_ptr(), index, &mut stats))?;
-            Ok(outcome(status, || stats))
+            let status =
+                status_of!(rl_engine_get_stats(self.as_ptr(), replica, period, &mut stats))?;
+            Ok((status, stats))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Weights, tokenizer and chat format.
 use crate::options::handle_or_null;
-use crate::text::{path_text, terminated, Bytes};
+use crate::text::{json_text, path_text, terminated, Bytes};
 use crate::{sys, Dtype, Options, Result, Runtime, Tensor, Use};
 use std::os::raw::c_char;
 use std::path::Path;
@@ -67,35 +67,20 @@ impl Model {
             .map(|text| text.to_text())
     }
 
-    /// A chat of (role, content) to token ids. Flags: `sys::RL_TEXT_GENERATION_PROMPT`.
+    /// Token ids of a chat of (role, content), in the model's chat format.
     pub fn encode_chat(&self, messages: &[(&str, &str)], flags: u64) -> Result<Vec<i32>> {
-        let roles: Vec<*const c_char> = messages.iter().map(|m| m.0.as_ptr().cast()).collect();
-        let role_lens: Vec<usize> = messages.iter().map(|m| m.0.len()).collect();
-        let texts: Vec<*const c_char> = messages.iter().map(|m| m.1.as_ptr().cast()).collect();
-        let text_lens: Vec<usize> = messages.iter().map(|m| m.1.len()).collect();
-        // SAFETY: the four arrays have an entry for each message and live during the call.
-        let ids = unsafe {
-            object_of!(
-                Bytes,
-                rl_model_encode_chat(
-                    self.as_ptr(),
-                    roles.as_ptr(),
-                    role_lens.as_ptr(),
-                    texts.as_ptr(),
-                    text_lens.as_ptr(),
-                    messages.len(),
-                    flags
-                )
-            )
+        let message = |(role, content): &(&str, &str)| {
+            format!("{{\"role\": {}, \"content\": {}}}", json_text(role), json_text(content))
         };
-        ids.map(|ids| ids.to_ids())
+        let list: Vec<String> = messages.iter().map(message).collect();
+        self.encode_chat_json(&format!("{{\"messages\": [{}]}}", list.join(", ")), flags)
     }
 
-    /// The same for a chat as a JSON object.
+    /// The same for a chat given as one JSON object.
     pub fn encode_chat_json(&self, chat: &str, flags: u64) -> Result<Vec<i32>> {
         let (data, len) = (chat.as_ptr().cast(), chat.len());
         // SAFETY: the text lives during the call.
-        unsafe { object_of!(Bytes, rl_model_encode_chat_json(self.as_ptr(), data, len, flags)) }
+        unsafe { object_of!(Bytes, rl_model_encode_chat(self.as_ptr(), data, len, flags)) }
             .map(|ids| ids.to_ids())
     }
 

@@ -1,6 +1,6 @@
 //! The table of options and presets, which the library owns and which never changes.
 use crate::text::terminated;
-use crate::{sys, OptionType, Result, When};
+use crate::{sys, OptionType, Options, Result, When};
 use std::ptr;
 
 /// A row of the option table.
@@ -34,7 +34,7 @@ pub struct Preset {
     pub name: &'static str,
     pub doc: &'static str,
     /// Keys and values in key order.
-    pub settings: Vec<(&'static str, &'static str)>,
+    pub settings: Vec<(String, String)>,
 }
 
 impl OptionInfo {
@@ -103,16 +103,15 @@ pub fn presets() -> Result<Vec<Preset>> {
 }
 
 fn preset(index: usize) -> Result<Preset> {
-    let (mut name, mut doc, mut count) = (ptr::null(), ptr::null(), 0);
-    // SAFETY: all texts are the library's.
-    unsafe {
-        call!(rl_preset_at(index, &mut name, &mut doc, &mut count))?;
-        let setting = |i| {
-            let (mut key, mut value) = (ptr::null(), ptr::null());
-            call!(rl_preset_setting(name, sys::RL_NUL_TERMINATED, i, &mut key, &mut value))?;
-            Ok((terminated(key), terminated(value)))
-        };
-        let settings = (0..count).map(setting).collect::<Result<_>>()?;
-        Ok(Preset { name: terminated(name), doc: terminated(doc), settings })
-    }
+    let (mut name, mut doc) = (ptr::null(), ptr::null());
+    // SAFETY: both texts are the library's.
+    let (name, doc) = unsafe {
+        call!(rl_preset_at(index, &mut name, &mut doc))?;
+        (terminated(name), terminated(doc))
+    };
+    let mut options = Options::new()?;
+    options.apply_preset(name)?;
+    let lines = options.dump(true)?;
+    let setting = |line: &str| line.split_once('=').map(|(key, text)| (key.into(), text.into()));
+    Ok(Preset { name, doc, settings: lines.lines().filter_map(setting).collect() })
 }

@@ -1,6 +1,6 @@
 //! A set with a value for every option. Setters check key, type and range at once.
 use crate::text::Bytes;
-use crate::{sys, Result};
+use crate::{sys, Error, OptionType, Result, Status};
 use std::ptr;
 
 handle!(
@@ -31,7 +31,7 @@ impl Options {
         unsafe { object_of!(Self, rl_options_create()) }
     }
 
-    /// An independent copy, which is not frozen.
+    /// An independent copy.
     pub fn try_clone(&self) -> Result<Self> {
         // SAFETY: the handle is this object's.
         unsafe { object_of!(Self, rl_options_clone(self.as_ptr())) }
@@ -44,7 +44,11 @@ impl Options {
 
     /// The same from one text "key=value".
     pub fn set_assignment(&mut self, text: &str) -> Result<()> {
-        with_key!(self, text, rl_options_set_assignment())
+        let (key, value) = text.split_once('=').ok_or_else(|| {
+            let message = format!("\"{}\" is not of the form key=value", text);
+            Error::of_host(Status::InvalidArgument, "text", &message)
+        })?;
+        self.set(key, value)
     }
 
     pub fn set_bool(&mut self, key: &str, value: bool) -> Result<()> {
@@ -79,53 +83,61 @@ impl Options {
     }
 
     pub fn get_bool(&self, key: &str) -> Result<bool> {
-        with_key!(0; self, key, rl_options_get_bool()).map(|value| value != 0)
+        self.typed(key, &[OptionType::Bool]).map(|(value, _)| value.i64 != 0)
     }
 
+    /// An integer of any type; one that does not fit is 0.
     pub fn get_i64(&self, key: &str) -> Result<i64> {
-        with_key!(0; self, key, rl_options_get_i64())
+        self.typed(key, INTEGERS).map(|(value, _)| value.i64)
     }
 
+    /// An integer of any type; one that does not fit is 0.
     pub fn get_u64(&self, key: &str) -> Result<u64> {
-        with_key!(0; self, key, rl_options_get_u64())
+        self.typed(key, INTEGERS).map(|(value, _)| value.u64)
     }
 
     pub fn get_f64(&self, key: &str) -> Result<f64> {
-        with_key!(0.0; self, key, rl_options_get_f64())
+        self.typed(key, &[OptionType::F64]).map(|(value, _)| value.f64)
     }
 
     pub fn get_string(&self, key: &str) -> Result<String> {
-        with_key!(ptr::null_mut(); self, key, rl_options_get_string())
-            .map(Bytes::from_raw)
-            .map(|text| text.to_text())
+        self.typed(key, &[OptionType::String, OptionType::Enum]).map(|(_, text)| text)
     }
 
     pub fn get_string_list(&self, key: &str) -> Result<Vec<String>> {
-        let at = |i| {
-            with_key!(ptr::null_mut(); self, key, rl_options_get_list_string(i))
-                .map(Bytes::from_raw)
-        };
-        (0..self.list_size(key)?).map(|i| at(i).map(|text| text.to_text())).collect()
+        let (value, text) = self.typed(key, &[OptionType::StringList])?;
+        Ok(if value.num_items == 0 { Vec::new() } else { items(&text) })
     }
 
     pub fn get_i64_list(&self, key: &str) -> Result<Vec<i64>> {
-        let at = |i| with_key!(0; self, key, rl_options_get_list_i64(i));
-        (0..self.list_size(key)?).map(at).collect()
-    }
-
-    fn list_size(&self, key: &str) -> Result<usize> {
-        with_key!(0; self, key, rl_options_get_list_size())
+        let (_, text) = self.typed(key, &[OptionType::I64List])?;
+        // librl wrote the numbers: each can be read.
+        Ok(items(&text).iter().filter_map(|item| item.parse().ok()).collect())
     }
 
     /// A value of any type as the text that [`Options::set`] reads back to the same value.
     pub fn get(&self, key: &str) -> Result<String> {
-        with_key!(ptr::null_mut(); self, key, rl_options_get_text())
-            .map(Bytes::from_raw)
-            .map(|text| text.to_text())
+        self.value(key).map(|(_, text)| text)
     }
 
     pub fn is_default(&self, key: &str) -> Result<bool> {
-        with_key!(0; self, key, rl_options_is_default()).map(|value| value != 0)
+        self.value(key).map(|(value, _)| value.is_default != 0)
+    }
+
+    fn value(&self, key: &str) -> Result<(sys::rl_option_value, String)> {
+        // SAFETY: the function writes the struct that it is given.
+        let mut value = unsafe { initial!(rl_option_value, rl_option_value_init) };
+        let text = with_key!(ptr::null_mut(); self, key, rl_options_get(&mut value))?;
+        Ok((value, Bytes::from_raw(text).to_text()))
+    }
+
+    /// The value if it has one of these types.
+    fn typed(&self, key: &str, types: &[OptionType]) -> Result<(sys::rl_option_value, String)> {
+        let found = self.value(key)?;
+        if types.contains(&OptionType::from_raw(found.0.type_)) {
+            return Ok(found);
+        }
+        Err(Error::of_host(Status::WrongType, key, &format!("{} has another type", key)))
     }
 
     /// Back to the default.
@@ -140,23 +152,18 @@ impl Options {
 
     /// Takes the values of a JSON document over, or none.
     pub fn import_json(&mut self, json: &str) -> Result<()> {
-        with_key!(self, json, rl_options_import_json())
+        self.import(sys::RL_FORMAT_JSON, json.as_bytes())
     }
 
     /// Takes the values of a FlatBuffers document over, or none.
     pub fn import_flatbuffer(&mut self, data: &[u8]) -> Result<()> {
-        with_key!(self, data, rl_options_import_flatbuffer())
+        self.import(sys::RL_FORMAT_FLATBUFFER, data)
     }
 
-    /// From now on every change of this set is an error.
-    pub fn freeze(&mut self) -> Result<()> {
-        // SAFETY: the handle is this object's.
-        unsafe { call!(rl_options_freeze(self.as_ptr())) }
-    }
-
-    pub fn is_frozen(&self) -> Result<bool> {
-        // SAFETY: the handle is this object's.
-        unsafe { value_of!(0, rl_options_is_frozen(self.as_ptr())) }.map(|value| value != 0)
+    fn import(&mut self, format: i32, data: &[u8]) -> Result<()> {
+        let (start, size) = (data.as_ptr().cast(), data.len());
+        // SAFETY: the document lives during the call.
+        unsafe { call!(rl_options_import(self.as_ptr(), format, start, size)) }
     }
 
     /// Checks combinations of options; several violations are the parts of the error.
@@ -167,36 +174,21 @@ impl Options {
 
     /// Lines "key=value" of all options, or of those that differ from their default.
     pub fn dump(&self, only_changed: bool) -> Result<String> {
-        // SAFETY: the handle is this object's.
-        unsafe { object_of!(Bytes, rl_options_dump(self.as_ptr(), only_changed.into())) }
-            .map(|text| text.to_text())
-    }
-
-    /// Lines "key=value" where the sets differ, with the values of `other`.
-    pub fn diff(&self, other: &Options) -> Result<String> {
-        // SAFETY: the handles are these objects'.
-        unsafe { object_of!(Bytes, rl_options_diff(self.as_ptr(), other.as_ptr())) }
-            .map(|text| text.to_text())
+        self.export(sys::RL_FORMAT_TEXT, only_changed).map(|text| text.to_text())
     }
 
     pub fn export_json(&self, only_changed: bool) -> Result<String> {
-        // SAFETY: the handle is this object's.
-        unsafe { object_of!(Bytes, rl_options_export_json(self.as_ptr(), only_changed.into())) }
-            .map(|text| text.to_text())
+        self.export(sys::RL_FORMAT_JSON, only_changed).map(|text| text.to_text())
     }
 
     pub fn export_flatbuffer(&self, only_changed: bool) -> Result<Vec<u8>> {
-        // SAFETY: the handle is this object's.
-        unsafe {
-            object_of!(Bytes, rl_options_export_flatbuffer(self.as_ptr(), only_changed.into()))
-        }
-        .map(|bytes| bytes.as_slice().to_vec())
+        self.export(sys::RL_FORMAT_FLATBUFFER, only_changed).map(|bytes| bytes.as_slice().to_vec())
     }
 
-    /// A digest of all values.
-    pub fn hash(&self) -> Result<u64> {
+    fn export(&self, format: i32, only_changed: bool) -> Result<Bytes> {
+        let only_changed = only_changed.into();
         // SAFETY: the handle is this object's.
-        unsafe { value_of!(0, rl_options_hash(self.as_ptr())) }
+        unsafe { object_of!(Bytes, rl_options_export(self.as_ptr(), format, only_changed)) }
     }
 
     /// A digest of the options on which the bits of a run depend.
@@ -204,6 +196,28 @@ impl Options {
         // SAFETY: the handle is this object's.
         unsafe { value_of!(0, rl_options_identity(self.as_ptr())) }
     }
+}
+
+const INTEGERS: &[OptionType] =
+    &[OptionType::I64, OptionType::U64, OptionType::DurationNs, OptionType::Bytes];
+
+/// The elements of a list, from its text.
+fn items(text: &str) -> Vec<String> {
+    let (mut all, mut item) = (Vec::new(), String::new());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            ',' => all.push(std::mem::take(&mut item)),
+            '\\' => item.extend(letters.next().map(|escaped| match escaped {
+                'n' => '\n',
+                't' => '\t',
+                other => other,
+            })),
+            other => item.push(other),
+        }
+    }
+    all.push(item);
+    all
 }
 
 /// The handle of options that may be left out.

@@ -1,16 +1,14 @@
 //! The training loop on a thread of the library, from which the host takes events.
-use crate::callbacks::{boxed, drop_box, guarded, on_advantage, on_loss};
+use crate::batch::raw_score;
+use crate::callbacks::{boxed, drop_box, on_advantage, on_loss};
 use crate::error::outcome;
 use crate::model::save_flags;
 use crate::options::handle_or_null;
-use crate::text::{path_text, timeout_ns, Bytes};
+use crate::text::{optional, path_text, timeout_ns, Bytes};
 use crate::{
-    sys, AlgoTokens, AsyncEvents, Dtype, Error, Event, EventQueue, Model, Options, Outcome, Plan,
+    sys, AlgoTokens, AsyncEvents, Dtype, Event, EventQueue, Model, Options, Outcome, Plan,
     Profiler, Result, Status,
 };
-use std::mem::ManuallyDrop;
-use std::ops::ControlFlow;
-use std::os::raw::c_void;
 use std::path::Path;
 use std::ptr;
 use std::time::Duration;
@@ -59,29 +57,6 @@ impl Pipeline {
         AsyncEvents::new(self)
     }
 
-    /// Waits for the first event and hands it and all behind it to `function`, until it breaks. A
-    /// panic in it ends dispatching as [`Status::Cancelled`].
-    pub fn dispatch<F>(&self, timeout: Option<Duration>, function: F) -> Result<Outcome<()>>
-    where
-        F: FnMut(&Event) -> ControlFlow<()>,
-    {
-        let mut state = Dispatch { function, panicked: false };
-        let user_data: *mut Dispatch<F> = &mut state;
-        let (ns, hand_over) = (timeout_ns(timeout), Some(on_event::<F> as _));
-        // SAFETY: the function is called inside this call alone.
-        let status = unsafe {
-            status_of!(rl_pipeline_dispatch(self.as_ptr(), ns, hand_over, user_data.cast()))
-        };
-        if state.panicked {
-            return Err(Error::of_host(
-                Status::Cancelled,
-                "function",
-                "the event function panicked",
-            ));
-        }
-        status.map(|status| outcome(status, || ()))
-    }
-
     /// Makes one wait for an event, running or next, end as interrupted.
     pub fn interrupt(&self) -> Result<()> {
         // SAFETY: the handle is this object's.
@@ -94,52 +69,61 @@ impl Pipeline {
     }
 
     pub fn score(&self, sample_id: u64, reward: f64) -> Result<()> {
-        // SAFETY: the handle is this object's.
-        unsafe { call!(rl_pipeline_score(self.as_ptr(), sample_id, reward)) }
+        self.score_parts(sample_id, reward, &[])
     }
 
     /// The same with kinds of reward beside the reward.
     pub fn score_parts(&self, sample_id: u64, reward: f64, parts: &[f64]) -> Result<()> {
-        let (data, len) = (parts.as_ptr(), parts.len());
-        // SAFETY: the parts live during the call.
-        unsafe { call!(rl_pipeline_score_parts(self.as_ptr(), sample_id, reward, data, len)) }
+        self.give_scores(&[raw_score(sample_id, reward, parts)]).1
     }
 
-    /// Rewards many samples, given as (sample_id, reward). All are tried; the error is the first
-    /// refusal.
-    pub fn score_many(&self, rewards: &[(u64, f64)]) -> Result<()> {
-        let (ids, values): (Vec<u64>, Vec<f64>) = rewards.iter().copied().unzip();
-        let (ids, values, count) = (ids.as_ptr(), values.as_ptr(), rewards.len());
-        // SAFETY: both arrays have `count` entries.
-        unsafe { call!(rl_pipeline_score_many(self.as_ptr(), ids, values, count)) }
+    /// Rewards many samples, given as (sample_id, reward). All are tried; the status of each, and
+    /// an error that has those of several refusals as parts.
+    pub fn score_many(&self, rewards: &[(u64, f64)]) -> (Vec<Status>, Result<()>) {
+        let scores: Vec<_> =
+            rewards.iter().map(|(id, value)| raw_score(*id, *value, &[])).collect();
+        self.give_scores(&scores)
     }
 
     /// The sample will get no reward: its group is dropped.
     pub fn fail(&self, sample_id: u64, reason: &str) -> Result<()> {
-        let (text, len) = (reason.as_ptr().cast(), reason.len());
-        // SAFETY: the text lives during the call.
-        unsafe { call!(rl_pipeline_fail(self.as_ptr(), sample_id, text, len)) }
+        let mut score = raw_score(sample_id, 0.0, &[]);
+        // The address of an empty text is no NULL, which would be a reward.
+        (score.failure, score.failure_len) = (reason.as_ptr().cast(), reason.len());
+        self.give_scores(&[score]).1
     }
 
-    /// Adds a row, written as a line of the data file. False when the feed is full.
-    pub fn feed(&self, row: &str) -> Result<bool> {
-        let (text, len) = (row.as_ptr().cast(), row.len());
-        // SAFETY: the row lives during the call.
-        unsafe { status_of!(rl_pipeline_feed(self.as_ptr(), text, len)) }.map(|s| s == Status::Ok)
+    /// What the entries point to must live.
+    fn give_scores(&self, scores: &[sys::rl_score]) -> (Vec<Status>, Result<()>) {
+        let mut codes = vec![0; scores.len()];
+        let (data, count, results) = (scores.as_ptr(), scores.len(), codes.as_mut_ptr());
+        // SAFETY: both arrays have `count` entries.
+        let result = unsafe { call!(rl_pipeline_score(self.as_ptr(), data, count, results)) };
+        (codes.into_iter().map(Status::from_raw).collect(), result)
     }
 
-    /// Adds a prompt of token ids with a tag. False when the feed is full.
-    pub fn feed_ids(&self, ids: &[i32], tag: &str) -> Result<bool> {
-        let (data, count, text, len) = (ids.as_ptr(), ids.len(), tag.as_ptr().cast(), tag.len());
-        // SAFETY: ids and tag live during the call.
-        unsafe { status_of!(rl_pipeline_feed_ids(self.as_ptr(), data, count, text, len)) }
+    /// Adds a row, written as a line of the data file. False when the feed was full until the
+    /// timeout; without one it waits for ever.
+    pub fn feed(&self, row: &str, timeout: Option<Duration>) -> Result<bool> {
+        // SAFETY: the function writes the struct that it is given.
+        let mut raw = unsafe { initial!(rl_feed_row, rl_feed_row_init) };
+        (raw.json, raw.json_len) = (row.as_ptr().cast(), row.len());
+        self.feed_raw(&raw, timeout)
+    }
+
+    /// Adds a prompt of token ids with a tag, as [`Pipeline::feed`].
+    pub fn feed_ids(&self, ids: &[i32], tag: &str, timeout: Option<Duration>) -> Result<bool> {
+        // SAFETY: the function writes the struct that it is given.
+        let mut raw = unsafe { initial!(rl_feed_row, rl_feed_row_init) };
+        (raw.ids, raw.num_ids) = (optional(ids), ids.len());
+        (raw.tag, raw.tag_len) = (tag.as_ptr().cast(), tag.len());
+        self.feed_raw(&raw, timeout)
+    }
+
+    fn feed_raw(&self, row: &sys::rl_feed_row, timeout: Option<Duration>) -> Result<bool> {
+        // SAFETY: what the row points to lives during the call.
+        unsafe { status_of!(rl_pipeline_feed(self.as_ptr(), row, timeout_ns(timeout))) }
             .map(|s| s == Status::Ok)
-    }
-
-    /// Rows that the feed holds at most.
-    pub fn feed_capacity(&self) -> Result<u64> {
-        // SAFETY: the handle is this object's.
-        unsafe { value_of!(0, rl_pipeline_feed_capacity(self.as_ptr())) }
     }
 
     /// No more rows.
@@ -275,26 +259,5 @@ impl Iterator for Events<'_> {
         let item = self.pipeline.next(None).map(Outcome::ready).transpose();
         self.ended = !matches!(item, Some(Ok(_)));
         item
-    }
-}
-
-struct Dispatch<F> {
-    function: F,
-    panicked: bool,
-}
-
-unsafe extern "C" fn on_event<F>(user_data: *mut c_void, event: *const sys::rl_event) -> i32
-where
-    F: FnMut(&Event) -> ControlFlow<()>,
-{
-    let state = &mut *user_data.cast::<Dispatch<F>>();
-    let event = ManuallyDrop::new(Event::from_raw(event as *mut _)); // it ends with the call
-    match guarded(|| Some((state.function)(&event))) {
-        Some(ControlFlow::Continue(())) => 0,
-        Some(ControlFlow::Break(())) => 1,
-        None => {
-            state.panicked = true;
-            1
-        }
     }
 }

@@ -112,13 +112,17 @@ impl Runtime {
 
     /// Number of compute threads, the caller's own counted.
     pub fn threads(&self) -> Result<i64> {
-        // SAFETY: the handle is this object's.
-        unsafe { value_of!(0, rl_runtime_threads(self.as_ptr())) }
+        self.info().map(|info| info.threads)
     }
 
-    /// Bytes that all arenas of the process hold now.
+    /// Bytes that the arenas of all objects made from the runtime hold now.
     pub fn reserved_bytes(&self) -> Result<u64> {
+        self.info().map(|info| info.reserved_bytes)
+    }
+
+    fn info(&self) -> Result<sys::rl_runtime_info> {
+        let runtime = self.as_ptr();
         // SAFETY: the handle is this object's.
-        unsafe { value_of!(0, rl_runtime_reserved_bytes(self.as_ptr())) }
+        unsafe { struct_of!(rl_runtime_info, rl_runtime_info_init, rl_runtime_get_info(runtime)) }
     }
 }

@@ -81,6 +81,19 @@ pub fn optional<T>(array: &[T]) -> *const T {
     array.as_ptr()
 }
 
+/// A text in the notation of JSON.
+pub fn json_text(text: &str) -> String {
+    let mut out = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            control if control < ' ' => out.push_str(&format!("\\u{:04x}", control as u32)),
+            other => out.push(other),
+        }
+    }
+    out + "\""
+}
+
 /// A path as the text that librl takes.
 pub fn path_text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| {

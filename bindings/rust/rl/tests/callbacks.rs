@@ -2,8 +2,7 @@
 //! is dropped exactly once.
 mod common;
 
-use common::{model, options, pipeline, score, scored_group, CountDrop};
-use std::ops::ControlFlow;
+use common::{model, options, scored_group, CountDrop};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
@@ -160,38 +159,4 @@ fn loss_by_the_host_trains() {
     let step = trainer.step(&scored_group(&engine), None).unwrap();
     assert_eq!(step.metric("training/skipped_steps").unwrap(), 0.0);
     assert!(step.metric("actor/grad_norm").unwrap() > 0.0);
-}
-
-#[test]
-fn panic_in_an_event_function_ends_dispatching_as_an_error() {
-    let (_model, pipeline) = pipeline(1);
-    pipeline.start().unwrap();
-    let error = pipeline.dispatch(None, |_| panic!("on purpose")).unwrap_err();
-    assert_eq!(error.status, rl::Status::Cancelled);
-    // The event of the panic is gone with its sample; the others go on.
-    let mut events = 0;
-    let first = pipeline.dispatch(None, |_| {
-        events += 1;
-        ControlFlow::Break(())
-    });
-    assert_eq!(first.unwrap(), rl::Outcome::Interrupted);
-    assert_eq!(events, 1);
-}
-
-#[test]
-fn dispatching_hands_every_event_over() {
-    let (_model, pipeline) = pipeline(2);
-    pipeline.start().unwrap();
-    let mut steps = 0;
-    let hand_over = |event: &rl::Event| {
-        match event.kind() {
-            rl::EventKind::Score => score(&pipeline, event),
-            rl::EventKind::Step => steps += 1,
-            _ => {}
-        }
-        ControlFlow::Continue(())
-    };
-    let mut hand_over = hand_over;
-    while pipeline.dispatch(None, &mut hand_over).unwrap().is_ready() {}
-    assert_eq!(steps, 2);
 }

@@ -26,6 +26,17 @@ pub fn structs(out: &mut String) {
     );
     layout!(
         out,
+        rl_option_value,
+        struct_size,
+        type_,
+        is_default,
+        i64,
+        u64,
+        f64,
+        num_items
+    );
+    layout!(
+        out,
         rl_log_record,
         struct_size,
         level,
@@ -40,6 +51,13 @@ pub fn structs(out: &mut String) {
         field_names,
         field_values,
         field_kinds
+    );
+    layout!(
+        out,
+        rl_runtime_info,
+        struct_size,
+        reserved_bytes,
+        threads
     );
     layout!(
         out,
@@ -129,6 +147,17 @@ pub fn structs(out: &mut String) {
     );
     layout!(
         out,
+        rl_score,
+        struct_size,
+        sample_id,
+        reward,
+        parts,
+        num_parts,
+        failure,
+        failure_len
+    );
+    layout!(
+        out,
         rl_event_view,
         struct_size,
         kind,
@@ -169,7 +198,20 @@ pub fn structs(out: &mut String) {
         late_scores,
         duplicate_scores,
         unknown_scores,
-        nonfinite_scores
+        nonfinite_scores,
+        feed_size,
+        feed_capacity
+    );
+    layout!(
+        out,
+        rl_feed_row,
+        struct_size,
+        json,
+        json_len,
+        ids,
+        num_ids,
+        tag,
+        tag_len
     );
     layout!(
         out,
@@ -404,6 +446,9 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_WHEN_CREATE", RL_WHEN_CREATE as u64),
     ("RL_WHEN_BETWEEN_STEPS", RL_WHEN_BETWEEN_STEPS as u64),
     ("RL_WHEN_ANY_TIME", RL_WHEN_ANY_TIME as u64),
+    ("RL_FORMAT_TEXT", RL_FORMAT_TEXT as u64),
+    ("RL_FORMAT_JSON", RL_FORMAT_JSON as u64),
+    ("RL_FORMAT_FLATBUFFER", RL_FORMAT_FLATBUFFER as u64),
     ("RL_LOG_OFF", RL_LOG_OFF as u64),
     ("RL_LOG_ERROR", RL_LOG_ERROR as u64),
     ("RL_LOG_WARN", RL_LOG_WARN as u64),
@@ -459,6 +504,8 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_STATE_STOPPING", RL_STATE_STOPPING as u64),
     ("RL_STATE_DONE", RL_STATE_DONE as u64),
     ("RL_STATE_FAILED", RL_STATE_FAILED as u64),
+    ("RL_PERIOD_TOTAL", RL_PERIOD_TOTAL as u64),
+    ("RL_PERIOD_INTERVAL", RL_PERIOD_INTERVAL as u64),
     ("RL_DEVICE_CPU", RL_DEVICE_CPU as u64),
     ("RL_SAMPLE_IDS", RL_SAMPLE_IDS as u64),
     ("RL_SAMPLE_LOGPROBS", RL_SAMPLE_LOGPROBS as u64),

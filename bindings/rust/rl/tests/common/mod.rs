@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub const MODEL: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/fixtures/models/llama");
@@ -36,7 +37,7 @@ pub fn scored_group(engine: &rl::Engine) -> rl::Batch {
     let request = rl::Request { num_samples: GROUP as u64, ..rl::Request::new(&[1, 2, 3, 4]) };
     engine.submit(&request).unwrap();
     assert!(engine.run().unwrap().is_ready());
-    let batch = engine.take().unwrap().ready().unwrap();
+    let mut batch = engine.take().unwrap().ready().unwrap();
     for i in 0..batch.len() {
         batch.set_reward(i, i as f64).unwrap();
     }
@@ -50,7 +51,8 @@ pub fn pipeline(steps: u64) -> (rl::Model, rl::Pipeline) {
     let model = model(&options, rl::Use::Pipeline);
     let pipeline = rl::Pipeline::new(&model, &options).unwrap();
     for i in 0..2 * steps as i32 {
-        assert!(pipeline.feed_ids(&[1, 2 + i % 7, 3], &format!("row \u{3c0} {i}")).unwrap());
+        let tag = format!("row \u{3c0} {i}");
+        assert!(pipeline.feed_ids(&[1, 2 + i % 7, 3], &tag, Some(Duration::ZERO)).unwrap());
     }
     pipeline.finish_feed().unwrap();
     (model, pipeline)
