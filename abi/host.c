@@ -133,7 +133,8 @@ int main(int argc, char** argv) {
   rl_trainer* trainer = NULL;
   rl_buffer* buffer = NULL;
   rl_batch *drawn, *batch = NULL;
-  rl_event* step = NULL;
+  rl_event* trained = NULL;
+  GUARDED(rl_step, step);
   if (argc != 2) return 2;
   try_other_headers();
   options = make_options(argv[1]);
@@ -146,9 +147,12 @@ int main(int argc, char** argv) {
   drawn = draw(engine);
   put(buffer, drawn);
   check(rl_buffer_take(buffer, 1, &batch, &err));
-  check(rl_trainer_step(trainer, batch, NULL, 0, &step, &err));
-  look_at_step(step);
-  rl_event_release(step);
+  rl_step_init(&step.value, sizeof step.value);
+  step.value.batch = batch;
+  check(rl_trainer_step(trainer, &step.value, &trained, &err));
+  expect(untouched(step.tail), "rl_step");
+  look_at_step(trained);
+  rl_event_release(trained);
   rl_batch_release(batch);
   rl_batch_release(drawn);
   rl_buffer_destroy(buffer);

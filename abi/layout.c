@@ -144,6 +144,30 @@ RL_AT(rl_conversation_info, num_ids, 32);
 RL_AT(rl_conversation_info, finish, 48);
 RL_AT_LEAST(rl_conversation_info, 56);
 
+RL_AT(rl_content, struct_size, 0);
+RL_AT(rl_content, ids, 8);
+RL_AT(rl_content, num_ids, 16);
+RL_AT_LEAST(rl_content, 24);
+
+RL_AT(rl_turn, struct_size, 0);
+RL_AT(rl_turn, sampling, 8);
+RL_AT(rl_turn, priority, 16);
+RL_AT_LEAST(rl_turn, 24);
+
+RL_AT(rl_step, struct_size, 0);
+RL_AT(rl_step, batch, 8);
+RL_AT(rl_step, advantages, 16);
+RL_AT(rl_step, num_advantages, 24);
+RL_AT_LEAST(rl_step, 32);
+
+RL_AT(rl_forward, struct_size, 0);
+RL_AT(rl_forward, output, 8);
+RL_AT(rl_forward, batch, 16);
+RL_AT(rl_forward, ids, 24);
+RL_AT(rl_forward, num_prompt, 40);
+RL_AT(rl_forward, temperature, 48);
+RL_AT_LEAST(rl_forward, 56);
+
 RL_AT(rl_algo_tokens, struct_size, 0);
 RL_AT(rl_algo_tokens, lengths, 8);
 RL_AT(rl_algo_tokens, num_tokens, 24);

@@ -1286,12 +1286,12 @@ RL_API rl_status rl_engine_get_stats(const rl_engine* engine, int64_t replica, i
 
 /* A conversation is a sample whose tokens come alternately from the model and from an environment:
  *
- *   rl_conversation_create(engine, prompt, num_prompt, &c, &err);
+ *   rl_conversation_create(engine, &prompt, &c, &err);
  *   for (;;) {
- *     rl_conversation_generate(c, NULL, 0, &err);           the model's turn is a request
+ *     rl_conversation_generate(c, NULL, &err);              the model's turn is a request
  *     rl_engine_run(engine, &err);
  *     rl_conversation_sample(c, &batch, &err);              ... look at what it wrote
- *     rl_conversation_append(c, ids, num_ids, &err);        what the environment answers
+ *     rl_conversation_append(c, &answer, &err);             what the environment answers
  *   }
  *
  * Ids are stored exactly as generated and given; nothing is tokenised again. Tokens of the
@@ -1318,10 +1318,31 @@ typedef struct rl_conversation_info {
  * or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_conversation_info_init(rl_conversation_info* info, size_t size);
 
-/* Starts a conversation with a prompt of token ids, at least 1, copied. It takes the number of a
- * request and a sample_id. RL_OUT_OF_RANGE names an id outside the vocabulary, or
- * engine.max_model_len. Thread: any. */
-RL_API rl_status rl_conversation_create(rl_engine* engine, const int32_t* ids, size_t num_ids,
+/* What a host adds to a conversation: a prompt, or what the environment answers. */
+typedef struct rl_content {
+  size_t struct_size;
+  const int32_t* ids; /* [num_ids] token ids, copied */
+  size_t num_ids;     /* at least 1 */
+} rl_content;
+
+/* Initialises an rl_content: zeroes the `size` bytes of *content and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_content_init(rl_content* content, size_t size);
+
+/* How the model generates a turn. */
+typedef struct rl_turn {
+  size_t struct_size;
+  const rl_options* sampling; /* options sampling.* for this turn; NULL: those of the engine */
+  int64_t priority;           /* as in rl_request */
+} rl_turn;
+
+/* Initialises an rl_turn: zeroes the `size` bytes of *turn and sets struct_size. NULL or a size too
+ * small has no effect. Thread: any; callback-safe. */
+RL_API void rl_turn_init(rl_turn* turn, size_t size);
+
+/* Starts a conversation with a prompt. It takes the number of a request and a sample_id.
+ * RL_OUT_OF_RANGE names an id outside the vocabulary, or engine.max_model_len. Thread: any. */
+RL_API rl_status rl_conversation_create(rl_engine* engine, const rl_content* prompt,
                                         rl_conversation** out, rl_error** err);
 
 /* Creates another conversation with the tokens so far, in the next slot of the group; from here on
@@ -1334,16 +1355,16 @@ RL_API rl_status rl_conversation_fork(const rl_conversation* conversation, rl_co
  * any. */
 RL_API void rl_conversation_destroy(rl_conversation* conversation);
 
-/* Appends tokens of the environment, at least 1, copied. RL_OUT_OF_RANGE as for the prompt in
+/* Appends what the environment answers. RL_OUT_OF_RANGE as for the prompt in
  * rl_conversation_create. Thread: any. */
-RL_API rl_status rl_conversation_append(rl_conversation* conversation, const int32_t* ids,
-                                        size_t num_ids, rl_error** err);
+RL_API rl_status rl_conversation_append(rl_conversation* conversation, const rl_content* content,
+                                        rl_error** err);
 
 /* Queues a turn of the model, as rl_engine_submit does with resume: at most sampling.max_new_tokens
- * more tokens, with a priority as in rl_request. sampling may be NULL: then that of the engine
- * holds. All turns must have the same sampling.temperature and sampling.logprobs. Thread: any. */
-RL_API rl_status rl_conversation_generate(rl_conversation* conversation, const rl_options* sampling,
-                                          int64_t priority, rl_error** err);
+ * more tokens. turn may be NULL: the defaults. All turns must have the same sampling.temperature
+ * and sampling.logprobs. Thread: any. */
+RL_API rl_status rl_conversation_generate(rl_conversation* conversation, const rl_turn* turn,
+                                          rl_error** err);
 
 /* The present state of the conversation. Thread: any. */
 RL_API rl_status rl_conversation_get_info(const rl_conversation* conversation,
@@ -1416,7 +1437,7 @@ RL_API rl_status rl_buffer_save(const rl_buffer* buffer, const char* path, size_
  *
  *   rl_buffer_load(buffer, path, RL_NUL_TERMINATED, model, &count, &err);
  *   if (rl_buffer_take(buffer, INT64_MAX, &batch, &err) == RL_OK)   RL_TIMEOUT: all were dropped
- *     rl_trainer_step(trainer, batch, NULL, 0, &event, &err);
+ *     rl_trainer_step(trainer, &step, &event, &err);
  *
  * Thread: any. */
 RL_API rl_status rl_buffer_load(rl_buffer* buffer, const char* path, size_t path_len,
@@ -1497,17 +1518,28 @@ RL_API rl_status rl_trainer_create(rl_model* model, const rl_options* options, r
 /* Ends the trainer. Thread: any. */
 RL_API void rl_trainer_destroy(rl_trainer* trainer);
 
+/* What a training step trains on. */
+typedef struct rl_step {
+  size_t struct_size;
+  const rl_batch* batch;    /* the samples */
+  const double* advantages; /* [num_advantages], one for each sample in the batch's order; NULL:
+                               they are computed from the rewards as algo.advantage says, samples of
+                               one ordinal being a group */
+  size_t num_advantages;
+} rl_step;
+
+/* Initialises an rl_step: zeroes the `size` bytes of *step and sets struct_size. NULL or a size too
+ * small has no effect. Thread: any; callback-safe. */
+RL_API void rl_step_init(rl_step* step, size_t size);
+
 /* One training step: trainer.epochs passes of trainer.num_minibatches optimizer steps over the
- * batch, ordered by (ordinal, slot). advantages may be NULL: then they are computed from the
- * rewards as algo.advantage says, samples of one ordinal being a group. Otherwise it has
- * num_advantages = rl_batch_count entries, one per sample in the batch's order; this is
- * RL_FAILED_PRECONDITION with algo.advantage = gae, whose critic learns from rewards, and
- * RL_CONFLICT if an option was set that only affects how advantages are computed from rewards
- * (algo.advantage, algo.adv_*, algo.gamma, algo.gdpo_weights, algo.reward.*, algo.whiten,
- * algo.kl.where = reward). *out is an event of RL_EVENT_STEP with the step's metrics. With
- * model.compute_copies 1 the step publishes, and is RL_BUSY while requests of the model run; with 2
- * rl_trainer_publish does, and engine steps of other threads come between its micro-batches, which
- * changes no result.
+ * batch, ordered by (ordinal, slot). Given advantages are RL_FAILED_PRECONDITION with
+ * algo.advantage = gae, whose critic learns from rewards, and RL_CONFLICT if an option was set that
+ * only affects how advantages are computed from rewards (algo.advantage, algo.adv_*, algo.gamma,
+ * algo.gdpo_weights, algo.reward.*, algo.whiten, algo.kl.where = reward). *out is an event of
+ * RL_EVENT_STEP with the step's metrics. With model.compute_copies 1 the step publishes, and is
+ * RL_BUSY while requests of the model run; with 2 rl_trainer_publish does, and engine steps of other
+ * threads come between its micro-batches, which changes no result.
  *
  * The log-probs of samples that were generated by the present version of the weights must equal
  * those that the trainer computes, bit for bit: the first difference is RL_FAILED_PRECONDITION
@@ -1524,23 +1556,47 @@ RL_API void rl_trainer_destroy(rl_trainer* trainer);
  * rl_trainer_publish, with any trainer of the model, makes these weights the next version, and a
  * pipeline that resumes from a checkpoint replaces all of them. The same holds after a pipeline
  * failed within a step. Thread: any. */
-RL_API rl_status rl_trainer_step(rl_trainer* trainer, const rl_batch* batch,
-                                 const double* advantages, size_t num_advantages, rl_event** out,
+RL_API rl_status rl_trainer_step(rl_trainer* trainer, const rl_step* step, rl_event** out,
                                  rl_error** err);
 
-/* Log-probs log softmax(logits / temperature)[id], nats, under the weights of the last step, of
- * ids[num_prompt .. num_ids) given the ids before each: out has num_out = num_ids - num_prompt
- * entries. 1 <= num_prompt < num_ids, temperature > 0. Thread: any. */
-RL_API rl_status rl_trainer_logprobs(rl_trainer* trainer, const int32_t* ids, size_t num_ids,
-                                     size_t num_prompt, float temperature, float* out,
-                                     size_t num_out, rl_error** err);
+/* What a forward computes, under the weights of the last step. */
+enum {
+  RL_OUTPUT_LOGPROBS = 1, /* [tokens], RL_DTYPE_F32, nats: log softmax(logits / temperature)[id] of
+                             every token after the prompt, given the ids before it; samples of a
+                             batch one after the other */
+  RL_OUTPUT_HIDDEN = 2,   /* [num_ids, hidden] in the model's compute dtype, of ids alone: row t is
+                             the   output of the last norm for ids[t], from which the head computes
+                             the   log-probs of ids[t + 1] */
+  RL_OUTPUT_SCORES = 3 /* [samples], RL_DTYPE_F32, with algo.objective = reward_model: the value at
+                          the last token of each; a model that rl_model_save writes scores the same
+                          through model.reward_path */
+};
 
-/* The value at the last token of each sample of the batch, with algo.objective = reward_model,
- * under the weights of the last step: a model that rl_model_save writes scores the same through
- * model.reward_path. out has num_out = rl_batch_count entries. RL_FAILED_PRECONDITION with another
- * objective. Thread: any. */
-RL_API rl_status rl_trainer_scores(rl_trainer* trainer, const rl_batch* batch, float* out,
-                                   size_t num_out, rl_error** err);
+/* The input of a forward: the samples of a batch, or one sequence of ids. */
+typedef struct rl_forward {
+  size_t struct_size;
+  int32_t output; /* RL_OUTPUT_LOGPROBS ... */
+  int32_t reserved;
+  const rl_batch* batch; /* samples, each at its own temperature; NULL: the sequence below */
+  const int32_t* ids;    /* [num_ids] */
+  size_t num_ids;
+  size_t num_prompt; /* 1 .. num_ids - 1 for log-probs; not read for other outputs */
+  float temperature; /* above 0 */
+  uint32_t reserved2;
+} rl_forward;
+
+/* Initialises an rl_forward: zeroes the `size` bytes of *forward and sets struct_size, output
+ * RL_OUTPUT_LOGPROBS and temperature 1. NULL or a size too small has no effect. Thread: any;
+ * callback-safe. */
+RL_API void rl_forward_init(rl_forward* forward, size_t size);
+
+/* Computes an output of a forward with the trainer's model, by the code that training uses. The
+ * tensor has memory of its own, which may be written to. RL_FAILED_PRECONDITION for an output that
+ * the objective does not have, RL_INVALID_ARGUMENT for a batch beside ids and RL_UNSUPPORTED for
+ * hidden states of a batch. RL_OUT_OF_RANGE names an id outside the vocabulary, num_prompt, the
+ * temperature, or the option whose limit the length of a sequence exceeds. Thread: any. */
+RL_API rl_status rl_trainer_forward(rl_trainer* trainer, const rl_forward* forward, rl_tensor** out,
+                                    rl_error** err);
 
 /* Saves the critic of a trainer, as rl_pipeline_save_critic does for a pipeline. Thread: any. */
 RL_API rl_status rl_trainer_save_critic(rl_trainer* trainer, const char* dir, size_t dir_len,
@@ -1820,14 +1876,6 @@ RL_API rl_status rl_batch_tensor(const rl_batch* batch, size_t index, int32_t ar
  * RL_FAILED_PRECONDITION for other kinds of events. Thread: any. */
 RL_API rl_status rl_event_tensor(const rl_event* event, int32_t array, rl_tensor** out,
                                  rl_error** err);
-
-/* Hidden states of a sequence under the weights of the last step, from the forward that log-probs
- * come from: [num_ids, hidden] in the model's compute dtype (rl_model_info). Row t is the output of
- * the last norm for ids[t], from which the head computes the log-probs of ids[t + 1]. The tensor
- * has memory of its own, which may be written to. RL_OUT_OF_RANGE names an id outside the
- * vocabulary, or the option whose limit the length of the sequence exceeds. Thread: any. */
-RL_API rl_status rl_trainer_hidden(rl_trainer* trainer, const int32_t* ids, size_t num_ids,
-                                   rl_tensor** out, rl_error** err);
 
 /* ---- profiler ---- */
 

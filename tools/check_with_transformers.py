@@ -100,6 +100,23 @@ def id_array(ids):
     return (ctypes.c_int32 * len(ids))(*ids), ctypes.c_size_t(len(ids))
 
 
+class Forward(ctypes.Structure):
+    """rl_forward."""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("output", ctypes.c_int32),
+                ("reserved", ctypes.c_int32), ("batch", ctypes.c_void_p), ("ids", ctypes.c_void_p),
+                ("num_ids", ctypes.c_size_t), ("num_prompt", ctypes.c_size_t),
+                ("temperature", ctypes.c_float), ("reserved2", ctypes.c_uint32)]
+
+
+class TensorInfo(ctypes.Structure):
+    """rl_tensor_info."""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("data", ctypes.c_void_p),
+                ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                ("num_dims", ctypes.c_uint64), ("num_elements", ctypes.c_uint64),
+                ("dtype", ctypes.c_int32), ("device", ctypes.c_int32),
+                ("read_only", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
+
+
 class Model:
     """A librl model in fp32, with a trainer to compute log-probs of given ids."""
 
@@ -135,11 +152,18 @@ class Model:
         return self.library.take_ids(self.library.make("rl_model_eos_ids", self.model))
 
     def logprobs(self, ids, num_prompt):
-        out = (ctypes.c_float * (len(ids) - num_prompt))()
-        self.library.call("rl_trainer_logprobs", self.trainer, *id_array(ids),
-                          ctypes.c_size_t(num_prompt), ctypes.c_float(1.0), out,
-                          ctypes.c_size_t(len(out)))
-        return numpy.array(out)
+        sequence = id_array(ids)[0]
+        wanted, info = Forward(), TensorInfo()
+        size = ctypes.c_size_t(ctypes.sizeof(wanted))
+        self.library.lib.rl_forward_init(ctypes.byref(wanted), size)
+        wanted.ids, wanted.num_ids = ctypes.addressof(sequence), len(ids)
+        wanted.num_prompt = num_prompt
+        tensor = self.library.make("rl_trainer_forward", self.trainer, ctypes.byref(wanted))
+        info.struct_size = ctypes.sizeof(info)
+        self.library.call("rl_tensor_get_info", tensor, ctypes.byref(info))
+        out = numpy.array((ctypes.c_float * info.num_elements).from_address(info.data))
+        self.library.lib.rl_tensor_release(tensor)
+        return out
 
     def flags(self, names):
         return ctypes.c_uint64(sum(self.library.constant("RL_TEXT_" + n) for n in names))

@@ -23,7 +23,7 @@ ENUMS = [("RL_OPTION_", "OptionType"), ("RL_WHEN_", "When"), ("RL_LOG_", "LogLev
          ("RL_PURPOSE_", "Purpose"), ("RL_FINISH_", "Finish"), ("RL_EVENT_", "EventKind"),
          ("RL_DROP_", "DropReason"), ("RL_STATE_", "State"), ("RL_DEVICE_", "Device"),
          ("RL_SAMPLE_", "SampleArray"), ("RL_FORMAT_", "OptionFormat"), ("RL_PERIOD_", "Period"),
-         ("RL_FILE_", "FileKind"), ("RL_FIELD_", "FieldKind")]
+         ("RL_FILE_", "FileKind"), ("RL_FIELD_", "FieldKind"), ("RL_OUTPUT_", "Output")]
 FLAGS = [("RL_OPTION_", "OptionFlags", "Flags of an OptionInfo."),
          ("RL_TEXT_", "TextFlags", "Flags of the text functions of a Model."),
          ("RL_SAVE_", "SaveFlags", "Flags of functions that write files."),

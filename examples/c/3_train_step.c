@@ -6,7 +6,7 @@
  *
  * The toy reward is the share of even token ids. The log-probs stored while sampling must equal the
  * trainer's bit for bit. New here: rl_batch_score, rl_buffer_put_batch, rl_buffer_take,
- * rl_trainer_logprobs, rl_trainer_step, rl_trainer_publish, rl_event_metric. */
+ * rl_trainer_forward, rl_trainer_step, rl_trainer_publish, rl_event_metric. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #include "rl.h"
 
-enum { GROUP = 8, MAX_NEW_TOKENS = 16 };
+enum { GROUP = 8 };
 
 /* ---- errors ---- */
 
@@ -48,23 +48,38 @@ static rl_batch* draw_group(rl_engine* engine) {
   return batch;
 }
 
+/* Returns 1 when the trainer's log-probs equal the stored ones. */
+static int has_equal_logprobs(rl_trainer* trainer, const rl_sample_view* view) {
+  rl_forward forward;
+  rl_tensor_info info;
+  rl_tensor* logprobs = NULL;
+  int equal;
+  rl_forward_init(&forward, sizeof forward);
+  forward.ids = view->ids;
+  forward.num_ids = view->num_ids;
+  forward.num_prompt = view->num_prompt;
+  forward.temperature = view->temperature;
+  check(rl_trainer_forward(trainer, &forward, &logprobs, &err));
+  rl_tensor_info_init(&info, sizeof info);
+  check(rl_tensor_get_info(logprobs, &info, &err));
+  equal = memcmp(info.data, view->logprobs, info.num_elements * sizeof(float)) == 0;
+  rl_tensor_release(logprobs);
+  return equal;
+}
+
 /* Rewards sample `index`. Returns 1 when the trainer's log-probs equal the stored ones. */
 static int reward(rl_trainer* trainer, rl_batch* batch, size_t index) {
   rl_sample_view view;
   rl_score score;
-  int equal;
-  float logprobs[MAX_NEW_TOKENS];
   size_t i, even = 0, count;
   rl_sample_view_init(&view, sizeof view);
   check(rl_batch_sample(batch, index, &view, &err));
+  const int equal = has_equal_logprobs(trainer, &view);
   count = view.num_ids - view.num_prompt;
   for (i = view.num_prompt; i < view.num_ids; ++i) even += view.ids[i] % 2 == 0;
   rl_score_init(&score, sizeof score);
   score.reward = (double)even / (double)count;
-  check(rl_trainer_logprobs(trainer, view.ids, view.num_ids, view.num_prompt, view.temperature,
-                            logprobs, count, &err));
   printf("slot %" PRIu32 ": %zu tokens, reward %.3f\n", view.slot, count, score.reward);
-  equal = memcmp(logprobs, view.logprobs, count * sizeof(float)) == 0;
   check(rl_batch_score(batch, index, &score, 1, &err));
   return equal;
 }
@@ -97,7 +112,8 @@ int main(int argc, char** argv) {
   rl_trainer* trainer = NULL;
   rl_buffer* buffer = NULL;
   rl_batch *drawn = NULL, *batch = NULL;
-  rl_event* step = NULL;
+  rl_step step;
+  rl_event* trained = NULL;
   uint64_t version = 0;
   size_t i, equal = 0;
   int good;
@@ -125,16 +141,18 @@ int main(int argc, char** argv) {
   for (i = 0; i < rl_batch_count(drawn); ++i) equal += (size_t)reward(trainer, drawn, i);
   check(rl_buffer_put_batch(buffer, drawn, &err));
   check(rl_buffer_take(buffer, 1, &batch, &err));
-  check(rl_trainer_step(trainer, batch, NULL, 0, &step, &err));
+  rl_step_init(&step, sizeof step);
+  step.batch = batch;
+  check(rl_trainer_step(trainer, &step, &trained, &err));
   check(rl_trainer_publish(trainer, &version, &err));
 
   /* Check. */
-  good = print_step(step) && equal == GROUP && version == 1;
+  good = print_step(trained) && equal == GROUP && version == 1;
   printf("%zu of %d samples have equal log-probs; the weights are version %" PRIu64 "\n", equal,
          GROUP, version);
 
   /* End. */
-  rl_event_release(step);
+  rl_event_release(trained);
   rl_batch_release(batch);
   rl_batch_release(drawn);
   rl_buffer_destroy(buffer);

@@ -15,6 +15,12 @@ rl_conversation* issue_conversation(std::shared_ptr<Conversation> conversation,
       std::make_shared<const ConversationBox>(ConversationBox{std::move(conversation), settings}));
 }
 
+// The ids of what a host adds.
+std::span<const int32_t> ids_of(const rl_content* given, const char* parameter) {
+  const rl_content content = input_struct(given, parameter);
+  return array_arg(content.ids, content.num_ids, str(parameter, ".ids").c_str());
+}
+
 }  // namespace
 
 extern "C" {
@@ -23,14 +29,20 @@ void rl_conversation_info_init(rl_conversation_info* info, size_t size) {
   init_struct(info, size, sizeof(*info));
 }
 
-rl_status rl_conversation_create(rl_engine* engine, const int32_t* ids, size_t num_ids,
-                                 rl_conversation** out, rl_error** err) {
+void rl_content_init(rl_content* content, size_t size) {
+  init_struct(content, size, sizeof(*content));
+}
+
+void rl_turn_init(rl_turn* turn, size_t size) { init_struct(turn, size, sizeof(*turn)); }
+
+rl_status rl_conversation_create(rl_engine* engine, const rl_content* prompt, rl_conversation** out,
+                                 rl_error** err) {
   clear(out);
   return guarded(err, engine, [&] {
     const auto owner = use(engine, "engine");
-    const auto prompt = array_arg(ids, num_ids, "ids");
+    const auto ids = ids_of(prompt, "prompt");
     require(out, "out");
-    *out = issue_conversation(std::make_shared<Conversation>(owner, prompt), owner->settings);
+    *out = issue_conversation(std::make_shared<Conversation>(owner, ids), owner->settings);
   });
 }
 
@@ -51,22 +63,24 @@ void rl_conversation_destroy(rl_conversation* conversation) {
   guarded(nullptr, nullptr, [&] { target->conversation->end(); });
 }
 
-rl_status rl_conversation_append(rl_conversation* conversation, const int32_t* ids, size_t num_ids,
+rl_status rl_conversation_append(rl_conversation* conversation, const rl_content* content,
                                  rl_error** err) {
   return guarded(err, conversation, [&] {
     const auto box = use(conversation, "conversation");
-    box->conversation->append(array_arg(ids, num_ids, "ids"));
+    box->conversation->append(ids_of(content, "content"));
   });
 }
 
-rl_status rl_conversation_generate(rl_conversation* conversation, const rl_options* sampling,
-                                   int64_t priority, rl_error** err) {
+rl_status rl_conversation_generate(rl_conversation* conversation, const rl_turn* turn,
+                                   rl_error** err) {
   return guarded(err, conversation, [&] {
     const auto box = use(conversation, "conversation");
-    Request turn =
-        request_from(sampling != nullptr ? use(sampling, "sampling")->copy() : box->settings);
-    turn.priority = priority;
-    box->conversation->generate(std::move(turn));
+    const rl_turn wanted = turn != nullptr ? input_struct(turn, "turn") : rl_turn{};
+    const rl_options* const sampling = wanted.sampling;
+    Request request =
+        request_from(sampling != nullptr ? use(sampling, "turn.sampling")->copy() : box->settings);
+    request.priority = wanted.priority;
+    box->conversation->generate(std::move(request));
   });
 }
 

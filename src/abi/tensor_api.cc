@@ -204,16 +204,4 @@ rl_status rl_event_tensor(const rl_event* event, int32_t array, rl_tensor** out,
   });
 }
 
-rl_status rl_trainer_hidden(rl_trainer* trainer, const int32_t* ids, size_t num_ids,
-                            rl_tensor** out, rl_error** err) {
-  clear(out);
-  return guarded(err, trainer, [&] {
-    const auto target = use(trainer, "trainer");
-    const auto sequence = array_arg(ids, num_ids, "ids");
-    if (num_ids == 0) refuse("num_ids", "is 0");
-    require(out, "out");
-    *out = issue<rl_tensor>(target->hidden(sequence));
-  });
-}
-
 }  // extern "C"

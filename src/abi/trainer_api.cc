@@ -1,4 +1,8 @@
 // Trainers for a host's own loop, and the profiler.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
 #include "abi/arguments.h"
 #include "abi/bytes.h"
 #include "abi/guard.h"
@@ -10,15 +14,73 @@ using namespace rl::abi;
 namespace {
 
 // Uses the rewards as they are when the call begins.
-TrainedStep train(TrainerSession& trainer, const BatchBox& box, const double* advantages,
-                  size_t num_advantages) {
-  const auto given = array_arg(advantages, num_advantages, "advantages");
-  if (advantages == nullptr) return trainer.step(box.samples, box.rewards());
-  if (given.size() != box.samples.size()) {
-    refuse("num_advantages",
-           str("is ", given.size(), " but the batch has ", box.samples.size(), " samples"));
+TrainedStep train(TrainerSession& trainer, const rl_step& step) {
+  const auto box = use(step.batch, "step.batch");
+  const auto given = array_arg(step.advantages, step.num_advantages, "step.advantages");
+  if (step.advantages == nullptr) return trainer.step(box->samples, box->rewards());
+  if (given.size() != box->samples.size()) {
+    refuse("step.num_advantages",
+           str("is ", given.size(), " but the batch has ", box->samples.size(), " samples"));
   }
-  return trainer.step_with_advantages(box.samples, box.rewards(), given);
+  return trainer.step_with_advantages(box->samples, box->rewards(), given);
+}
+
+void refuse_range(const char* field, std::string message) {
+  throw Error(Code::kOutOfRange, str("parameter ", field, " ", message)).with_key(field);
+}
+
+// The sequence of ids as a sample.
+SamplePtr sequence_of(const rl_forward& in) {
+  const auto ids = array_arg(in.ids, in.num_ids, "forward.ids");
+  if (ids.empty()) refuse("forward.num_ids", "is 0");
+  if (ids.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    refuse_range("forward.num_ids", str("is ", ids.size()));
+  }
+  const bool cut = in.output == RL_OUTPUT_LOGPROBS;
+  if (cut && (in.num_prompt == 0 || in.num_prompt >= in.num_ids)) {
+    refuse_range("forward.num_prompt", str("is ", in.num_prompt, " of ", in.num_ids, " ids"));
+  }
+  if (cut && (!(in.temperature > 0) || !std::isfinite(in.temperature))) {
+    refuse_range("forward.temperature", str("is ", in.temperature, "; it must be > 0"));
+  }
+  auto sample = std::make_shared<Sample>();
+  sample->ids.assign(ids.begin(), ids.end());
+  sample->prompt_tokens = cut ? static_cast<int32_t>(in.num_prompt) : 1;
+  sample->temperature = cut ? in.temperature : 1;
+  return sample;
+}
+
+std::vector<SamplePtr> sequences_of(const rl_forward& in) {
+  if (in.batch == nullptr) return {sequence_of(in)};
+  if (in.ids != nullptr || in.num_ids != 0) refuse("forward.ids", "is given beside forward.batch");
+  return use(in.batch, "forward.batch")->samples;
+}
+
+TensorPtr tensor_of(const std::vector<float>& values) {
+  const OwnedTensor out = make_tensor(ElementType::kF32, {static_cast<int64_t>(values.size())});
+  std::memcpy(out.data, values.data(), values.size() * sizeof(float));
+  return out.tensor;
+}
+
+TensorPtr forward_output(TrainerSession& trainer, const rl_forward& in) {
+  switch (in.output) {
+    case RL_OUTPUT_LOGPROBS:
+      return tensor_of(trainer.logprobs(sequences_of(in)));
+    case RL_OUTPUT_SCORES:
+      return tensor_of(trainer.scores(sequences_of(in)));
+    case RL_OUTPUT_HIDDEN:
+      break;
+    default:
+      refuse("forward.output",
+             str("is ", in.output, ", expected RL_OUTPUT_LOGPROBS to RL_OUTPUT_SCORES"));
+  }
+  const std::vector<SamplePtr> sequences = sequences_of(in);
+  if (in.batch != nullptr) {
+    throw Error(Code::kUnsupported,
+                "parameter forward.batch is given, but hidden states are those of forward.ids")
+        .with_key("forward.batch");
+  }
+  return trainer.hidden(sequences.front()->ids);
 }
 
 }  // namespace
@@ -32,16 +94,18 @@ rl_status rl_trainer_create(rl_model* model, const rl_options* options, rl_train
 
 void rl_trainer_destroy(rl_trainer* trainer) { destroy(trainer); }
 
-rl_status rl_trainer_step(rl_trainer* trainer, const rl_batch* batch, const double* advantages,
-                          size_t num_advantages, rl_event** out, rl_error** err) {
+void rl_step_init(rl_step* step, size_t size) { init_struct(step, size, sizeof(*step)); }
+
+rl_status rl_trainer_step(rl_trainer* trainer, const rl_step* step, rl_event** out,
+                          rl_error** err) {
   clear(out);
   return guarded(err, trainer, [&] {
     const auto target = use(trainer, "trainer");
-    const auto box = use(batch, "batch");
+    const rl_step input = input_struct(step, "step");
     require(out, "out");
     Reserved<rl_event> place;
     const auto event = std::make_shared<StepEvent>();
-    TrainedStep done = train(*target, *box, advantages, num_advantages);
+    TrainedStep done = train(*target, input);
     event->step = done.step;
     event->version = done.version;
     event->metrics = std::move(done);
@@ -49,40 +113,20 @@ rl_status rl_trainer_step(rl_trainer* trainer, const rl_batch* batch, const doub
   });
 }
 
-rl_status rl_trainer_logprobs(rl_trainer* trainer, const int32_t* ids, size_t num_ids,
-                              size_t num_prompt, float temperature, float* out, size_t num_out,
-                              rl_error** err) {
-  if (out != nullptr && num_out <= num_ids) std::fill_n(out, num_out, 0.0f);
-  return guarded(err, trainer, [&] {
-    const auto target = use(trainer, "trainer");
-    const auto sequence = array_arg(ids, num_ids, "ids");
-    if (num_prompt == 0 || num_prompt >= num_ids) {
-      refuse("num_prompt", str("is ", num_prompt, " of ", num_ids, " ids"));
-    }
-    require(out, "out");
-    if (num_out != num_ids - num_prompt) {
-      refuse("num_out",
-             str("is ", num_out, ", but there are ", num_ids - num_prompt, " log-probs"));
-    }
-    const std::vector<float> values =
-        target->logprobs(sequence, static_cast<int64_t>(num_prompt), temperature);
-    RL_CHECK(values.size() == num_out);
-    std::copy(values.begin(), values.end(), out);
-  });
+void rl_forward_init(rl_forward* forward, size_t size) {
+  if (!init_struct(forward, size, sizeof(*forward))) return;
+  forward->output = RL_OUTPUT_LOGPROBS;
+  forward->temperature = 1;
 }
 
-rl_status rl_trainer_scores(rl_trainer* trainer, const rl_batch* batch, float* out, size_t num_out,
-                            rl_error** err) {
-  clear_array(out, num_out);
+rl_status rl_trainer_forward(rl_trainer* trainer, const rl_forward* forward, rl_tensor** out,
+                             rl_error** err) {
+  clear(out);
   return guarded(err, trainer, [&] {
     const auto target = use(trainer, "trainer");
-    const auto box = use(batch, "batch");
+    const rl_forward input = input_struct(forward, "forward");
     require(out, "out");
-    if (num_out != box->samples.size()) {
-      refuse("num_out",
-             str("is ", num_out, " but the batch has ", box->samples.size(), " samples"));
-    }
-    std::ranges::copy(target->scores(box->samples), out);
+    *out = issue<rl_tensor>(forward_output(*target, input));
   });
 }
 

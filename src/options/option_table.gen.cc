@@ -47,8 +47,8 @@ constexpr OptionChoice kChoices_algo_advantage[] = {
      "that is trained alongside the policy; needs no group (arXiv 1506.02438)."},
     {"gdpo",
      "The sum over reward parts of algo.gdpo_weights times grpo of that part, whitened. Parts "
-     "come by rl_pipeline_score_parts or rl_batch_set_reward_parts and are used unchanged; "
-     "shaping acts on the reward itself."},
+     "come by rl_pipeline_score or rl_batch_score and are used unchanged; shaping acts on the "
+     "reward itself."},
     {"custom",
      "A function of the host, set by rl_pipeline_set_advantage or rl_trainer_set_advantage; it "
      "sees rewards after shaping and the KL."},
@@ -1111,7 +1111,7 @@ constexpr OptionInfo kOptions[] = {
      false, false, nullptr, 0, "nanoseconds",
      "Busy time after which the engine closes an interval of its statistics. A pipeline reports "
      "each interval as an event of RL_EVENT_ENGINE_STATS and as a line of metrics.jsonl; "
-     "rl_engine_get_interval returns that of an engine. 0 keeps no intervals.",
+     "rl_engine_get_stats returns that of an engine. 0 keeps no intervals.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "verl disable_log_stats, Telescope engine metrics"},
     {"engine.swap_space_bytes", OptionType::kBytes, "0",

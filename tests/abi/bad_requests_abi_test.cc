@@ -157,7 +157,7 @@ TEST_F(AbiBadRequests, EachIsNamedAndHurtsNobody) {
   expect_refused_options();
   rl_engine_stats stats;
   rl_engine_stats_init(&stats, sizeof stats);
-  EXPECT_RL_OK(rl_engine_get_stats(engine_, &stats, &err));
+  EXPECT_RL_OK(rl_engine_get_stats(engine_, -1, RL_PERIOD_TOTAL, &stats, &err));
   EXPECT_EQ(stats.running + stats.waiting, 6u) << "they ran beside all of it";
   EXPECT_RL_OK(rl_engine_run(engine_, &err));
   const Samples beside = take_all(engine_);
@@ -210,7 +210,7 @@ TEST_F(AbiBadRequests, AnAbortIsAllowedAtAnyTime) {
     EXPECT_EQ(ended.finish, std::vector<int32_t>(6, RL_FINISH_ABORTED));
   }
   EXPECT_RL_OK(rl_engine_abort(engine_, &err));
-  EXPECT_RL_OK(rl_trainer_step(host_.trainer, host_.batch, nullptr, 0, &event_, &err));
+  EXPECT_RL_OK(train(host_.trainer, host_.batch, &event_, &err));
   rl_event_release(event_);
 }
 

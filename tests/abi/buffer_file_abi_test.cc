@@ -184,7 +184,7 @@ TEST(AbiBuffer, ReplayingARecordedRunGivesItsDigest) {
     rl_batch* batch = nullptr;
     rl_event* event = nullptr;
     EXPECT_RL_OK(rl_buffer_take(buffer, INT64_MAX, &batch, &err));
-    EXPECT_RL_OK(rl_trainer_step(trainer, batch, nullptr, 0, &event, &err));
+    EXPECT_RL_OK(train(trainer, batch, &event, &err));
     EXPECT_RL_OK(rl_trainer_publish(trainer, &version, &err));
     EXPECT_EQ(version, static_cast<uint64_t>(step));
     rl_event_release(event);

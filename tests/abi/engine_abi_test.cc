@@ -63,7 +63,7 @@ class AbiEngine : public ::testing::Test {
   rl_engine_stats stats() {
     rl_engine_stats now;
     rl_engine_stats_init(&now, sizeof now);
-    EXPECT_RL_OK(rl_engine_get_stats(host_.engine, &now, &err));
+    EXPECT_RL_OK(rl_engine_get_stats(host_.engine, -1, RL_PERIOD_TOTAL, &now, &err));
     return now;
   }
   void expect_refused(const rl_request& request, rl_status status, const char* key) {
@@ -96,8 +96,8 @@ TEST_F(AbiEngine, AnAbortedSampleComesBackWholeAndGoesOn) {
   EXPECT_EQ(whole.num_ids - whole.num_prompt, 12u);
   EXPECT_EQ(std::memcmp(whole.ids, part.ids, part.num_ids * sizeof *part.ids), 0);
   std::vector<float> again(12);
-  EXPECT_RL_OK(rl_trainer_logprobs(host_.trainer, whole.ids, whole.num_ids, 3, whole.temperature,
-                                   again.data(), 12, &err));
+  EXPECT_RL_OK(logprobs_of(host_.trainer, whole.ids, whole.num_ids, 3, whole.temperature,
+                           again.data(), 12, &err));
   EXPECT_EQ(std::memcmp(again.data(), whole.logprobs, 12 * sizeof(float)), 0);
 }
 
@@ -208,18 +208,22 @@ TEST_F(AbiEngine, PauseAndDrainSayWhatTheyDid) {
 TEST_F(AbiEngine, AConversationIsOneSampleOfSeveralTurns) {
   rl_conversation* const c = host_.conversation;
   const int32_t answer[] = {9, 8};
+  const rl_content content = content_of(answer, 2);
+  rl_turn how;
+  rl_turn_init(&how, sizeof how);
+  how.sampling = tokens(4);
   rl_conversation_info info;
   rl_conversation_info_init(&info, sizeof info);
   for (uint64_t turn = 1; turn <= 2; ++turn) {
-    EXPECT_RL_OK(rl_conversation_generate(c, tokens(4), 0, &err));
+    EXPECT_RL_OK(rl_conversation_generate(c, &how, &err));
     rl_error* err = nullptr;
-    EXPECT_EQ(rl_conversation_append(c, answer, 2, &err), RL_FAILED_PRECONDITION);
+    EXPECT_EQ(rl_conversation_append(c, &content, &err), RL_FAILED_PRECONDITION);
     EXPECT_EQ(text_of(err, RL_ERROR_KEY), "conversation");
     rl_error_release(err);
     EXPECT_RL_OK(rl_conversation_get_info(c, &info, &err));
     EXPECT_EQ(info.generating, 1u);
     EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
-    EXPECT_RL_OK(rl_conversation_append(c, answer, 2, &err));
+    EXPECT_RL_OK(rl_conversation_append(c, &content, &err));
     EXPECT_RL_OK(rl_conversation_get_info(c, &info, &err));
     EXPECT_EQ(info.generating, 0u);
     EXPECT_EQ(info.num_turns, turn);
@@ -239,8 +243,8 @@ TEST_F(AbiEngine, AConversationIsOneSampleOfSeveralTurns) {
   EXPECT_EQ(view.num_ids, info.num_ids);
   EXPECT_EQ(view.loss_mask[view.num_ids - view.num_prompt - 1], 0);
   std::vector<float> again(view.num_ids - view.num_prompt);
-  EXPECT_RL_OK(rl_trainer_logprobs(host_.trainer, view.ids, view.num_ids, view.num_prompt,
-                                   view.temperature, again.data(), again.size(), &err));
+  EXPECT_RL_OK(logprobs_of(host_.trainer, view.ids, view.num_ids, view.num_prompt, view.temperature,
+                           again.data(), again.size(), &err));
   for (size_t i = 0; i < again.size(); ++i) {
     if (view.loss_mask[i] == 1) {
       EXPECT_EQ(again[i], view.logprobs[i]) << i;

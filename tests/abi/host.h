@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -102,6 +103,59 @@ inline rl_status feed(rl_pipeline* pipeline, const int32_t* ids, size_t num_ids,
   return rl_pipeline_feed(pipeline, &row, 0, err);
 }
 
+// A training step, with advantages of the host or without.
+inline rl_status train(rl_trainer* trainer, const rl_batch* batch, const double* advantages,
+                       size_t num_advantages, rl_event** out, rl_error** err) {
+  rl_step step;
+  rl_step_init(&step, sizeof step);
+  step.batch = batch;
+  step.advantages = advantages;
+  step.num_advantages = num_advantages;
+  return rl_trainer_step(trainer, &step, out, err);
+}
+inline rl_status train(rl_trainer* trainer, const rl_batch* batch, rl_event** out, rl_error** err) {
+  return train(trainer, batch, nullptr, 0, out, err);
+}
+// A forward over a sequence of ids.
+inline rl_status forward(rl_trainer* trainer, int32_t output, const int32_t* ids, size_t num_ids,
+                         size_t num_prompt, float temperature, rl_tensor** out, rl_error** err) {
+  rl_forward input;
+  rl_forward_init(&input, sizeof input);
+  input.output = output;
+  input.ids = ids;
+  input.num_ids = num_ids;
+  input.num_prompt = num_prompt;
+  input.temperature = temperature;
+  return rl_trainer_forward(trainer, &input, out, err);
+}
+// Copies a tensor of fp32 with so many elements to out, and releases it.
+inline void take_floats(rl_tensor* tensor, float* out, size_t count) {
+  rl_tensor_info info;
+  rl_tensor_info_init(&info, sizeof info);
+  EXPECT_RL_OK(rl_tensor_get_info(tensor, &info, &err));
+  EXPECT_EQ(info.num_elements, count);
+  EXPECT_EQ(info.dtype, RL_DTYPE_F32);
+  if (info.num_elements == count) std::memcpy(out, info.data, count * sizeof(float));
+  rl_tensor_release(tensor);
+}
+// The log-probs of ids[num_prompt ..].
+inline rl_status logprobs_of(rl_trainer* trainer, const int32_t* ids, size_t num_ids,
+                             size_t num_prompt, float temperature, float* out, size_t num_out,
+                             rl_error** err) {
+  rl_tensor* tensor = nullptr;
+  const rl_status status =
+      forward(trainer, RL_OUTPUT_LOGPROBS, ids, num_ids, num_prompt, temperature, &tensor, err);
+  if (status == RL_OK) take_floats(tensor, out, num_out);
+  return status;
+}
+inline rl_content content_of(const int32_t* ids, size_t num_ids) {
+  rl_content content;
+  rl_content_init(&content, sizeof content);
+  content.ids = ids;
+  content.num_ids = num_ids;
+  return content;
+}
+
 // One live object of every kind, by the name of its handle type.
 class Host {
  public:
@@ -126,7 +180,8 @@ class Host {
     generate();
     train();
     static const int32_t prompt[] = {1, 2, 3};
-    EXPECT_RL_OK(rl_conversation_create(engine, prompt, 3, &conversation, &err));
+    const rl_content content = content_of(prompt, 3);
+    EXPECT_RL_OK(rl_conversation_create(engine, &content, &conversation, &err));
     EXPECT_RL_OK(rl_model_weight(model, "model.norm.weight", RL_NUL_TERMINATED, RL_TENSOR_COPY,
                                  &tensor, &err));
     EXPECT_RL_OK(rl_pipeline_create(model, options, &pipeline, &err));
@@ -181,7 +236,7 @@ class Host {
     EXPECT_RL_OK(set_reward(batch, 0, 1, &err));
     EXPECT_RL_OK(set_reward(batch, 1, 0, &err));
   }
-  void train() { EXPECT_RL_OK(rl_trainer_step(trainer, batch, nullptr, 0, &event, &err)); }
+  void train() { EXPECT_RL_OK(abi_test::train(trainer, batch, &event, &err)); }
 
   rl_error* error = nullptr;
   rl_bytes* bytes = nullptr;

@@ -78,7 +78,7 @@ class Custom {
   rl_status step(std::string* key = nullptr, std::string* message = nullptr) {
     rl_event_release(std::exchange(event_, nullptr));
     rl_error* err = nullptr;
-    const rl_status status = rl_trainer_step(trainer_, host_.batch, nullptr, 0, &event_, &err);
+    const rl_status status = train(trainer_, host_.batch, &event_, &err);
     if (key != nullptr) *key = text_of(err, RL_ERROR_KEY);
     if (message != nullptr) *message = text_of(err, RL_ERROR_MESSAGE);
     rl_error_release(err);

@@ -130,12 +130,12 @@ TEST(AbiLifetime, DestroyingAnEngineEndsTheRunOfAnotherThread) {
   }
   rl_engine_stats stats;
   rl_engine_stats_init(&stats, sizeof stats);
-  EXPECT_RL_OK(rl_engine_get_stats(host.engine, &stats, &err));
+  EXPECT_RL_OK(rl_engine_get_stats(host.engine, -1, RL_PERIOD_TOTAL, &stats, &err));
   const uint64_t before = stats.forwards;
   rl_status ended = RL_INTERNAL;
   std::thread runner([&] { ended = rl_engine_run(host.engine, nullptr); });
   do {
-    EXPECT_RL_OK(rl_engine_get_stats(host.engine, &stats, &err));
+    EXPECT_RL_OK(rl_engine_get_stats(host.engine, -1, RL_PERIOD_TOTAL, &stats, &err));
   } while (stats.forwards == before);
   EXPECT_GT(stats.running + stats.waiting, 0u) << "stats are served while the engine runs";
   rl_engine_destroy(host.engine);

@@ -27,16 +27,61 @@ TEST(AbiParts, TrainerLogProbsEqualTheStoredOnesBitForBit) {
     const rl_sample_view view = sample_of(host.batch, i);
     const size_t count = view.num_ids - view.num_prompt;
     std::vector<float> out(count);
-    EXPECT_RL_OK(rl_trainer_logprobs(host.trainer, view.ids, view.num_ids, view.num_prompt,
-                                     view.temperature, out.data(), count, &err));
+    EXPECT_RL_OK(logprobs_of(host.trainer, view.ids, view.num_ids, view.num_prompt,
+                             view.temperature, out.data(), count, &err));
     EXPECT_EQ(std::memcmp(out.data(), view.logprobs, count * sizeof(float)), 0);
-    EXPECT_EQ(rl_trainer_logprobs(host.trainer, view.ids, view.num_ids, view.num_prompt,
-                                  view.temperature, out.data(), count - 1, nullptr),
-              RL_INVALID_ARGUMENT);
-    if (count > 1) {
-      EXPECT_EQ(out[0], 0.0f) << "outs are zero after a failure";
-    }
   }
+}
+
+TEST(AbiParts, ABatchIsForwardedAtOnce) {
+  Host host;
+  rl_batch_release(host.batch);
+  host.generate();
+  rl_forward input;
+  rl_forward_init(&input, sizeof input);
+  input.batch = host.batch;
+  rl_tensor* tensor = nullptr;
+  EXPECT_RL_OK(rl_trainer_forward(host.trainer, &input, &tensor, &err));
+  std::vector<float> stored;
+  for (size_t i = 0; i < rl_batch_count(host.batch); ++i) {
+    const rl_sample_view view = sample_of(host.batch, i);
+    stored.insert(stored.end(), view.logprobs, view.logprobs + (view.num_ids - view.num_prompt));
+  }
+  std::vector<float> computed(stored.size());
+  take_floats(tensor, computed.data(), computed.size());
+  EXPECT_EQ(std::memcmp(computed.data(), stored.data(), stored.size() * sizeof(float)), 0);
+}
+
+TEST(AbiParts, AForwardThatCannotBeIsNamed) {
+  Host host;
+  const int32_t ids[] = {1, 2, 3};
+  const auto refused = [&](rl_status status, const char* key, auto&& spoil) {
+    rl_forward input;
+    rl_forward_init(&input, sizeof input);
+    input.ids = ids;
+    input.num_ids = 3;
+    input.num_prompt = 1;
+    spoil(input);
+    rl_tensor* none = nullptr;
+    rl_error* err = nullptr;
+    EXPECT_EQ(rl_trainer_forward(host.trainer, &input, &none, &err), status) << key;
+    EXPECT_EQ(text_of(err, RL_ERROR_KEY), key);
+    rl_error_release(err);
+  };
+  refused(RL_INVALID_ARGUMENT, "forward.output", [](rl_forward& f) { f.output = 0; });
+  refused(RL_OUT_OF_RANGE, "forward.num_prompt", [](rl_forward& f) { f.num_prompt = 0; });
+  refused(RL_OUT_OF_RANGE, "forward.num_prompt", [](rl_forward& f) { f.num_prompt = 3; });
+  refused(RL_OUT_OF_RANGE, "forward.temperature", [](rl_forward& f) { f.temperature = 0; });
+  refused(RL_INVALID_ARGUMENT, "forward.num_ids", [](rl_forward& f) { f.num_ids = 0; });
+  refused(RL_INVALID_ARGUMENT, "forward.ids", [&](rl_forward& f) { f.batch = host.batch; });
+  refused(RL_UNSUPPORTED, "forward.batch", [&](rl_forward& f) {
+    f.output = RL_OUTPUT_HIDDEN;
+    f.batch = host.batch;
+    f.ids = nullptr;
+    f.num_ids = 0;
+  });
+  refused(RL_FAILED_PRECONDITION, "algo.objective",
+          [](rl_forward& f) { f.output = RL_OUTPUT_SCORES; });
 }
 
 TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
@@ -79,14 +124,13 @@ TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
   EXPECT_EQ(sample_of(batch, 1).top_logprobs[1], -1.5f);
   const double advantages[] = {1, -1};
   rl_event* step = nullptr;
-  EXPECT_RL_OK(rl_trainer_step(host.trainer, batch, advantages, 2, &step, &err));
+  EXPECT_RL_OK(train(host.trainer, batch, advantages, 2, &step, &err));
   double compared = -1;
   EXPECT_RL_OK(rl_event_metric_named(step, "training/logprob_compared_tokens", RL_NUL_TERMINATED,
                                      &compared, &err));
   EXPECT_EQ(compared, 0) << "nobody knows which weights drew them";
   rl_event_release(step);
-  EXPECT_EQ(rl_trainer_step(host.trainer, batch, advantages, 1, &step, nullptr),
-            RL_INVALID_ARGUMENT);
+  EXPECT_EQ(train(host.trainer, batch, advantages, 1, &step, nullptr), RL_INVALID_ARGUMENT);
   EXPECT_EQ(rl_buffer_take(host.buffer, 1, &batch, nullptr), RL_TIMEOUT);
   EXPECT_EQ(batch, nullptr);
 }
@@ -122,7 +166,7 @@ TEST(AbiParts, SamplesWithoutLogprobsTrainAtARatioOfOne) {
   EXPECT_RL_OK(rl_buffer_take(host.buffer, 1, &batch, &err));
   EXPECT_EQ(sample_of(batch, 0).logprobs, nullptr);
   rl_event* step = nullptr;
-  EXPECT_RL_OK(rl_trainer_step(host.trainer, batch, nullptr, 0, &step, &err));
+  EXPECT_RL_OK(train(host.trainer, batch, &step, &err));
   EXPECT_EQ(metric_of(step, "actor/ratio_max"), 1);
   EXPECT_EQ(metric_of(step, "training/foreign_samples"), 2);
   rl_event_release(step);
@@ -143,14 +187,14 @@ TEST(AbiParts, PairsOfAHostAreTrainedOnWithoutScores) {
   rl_batch* batch = nullptr;
   EXPECT_RL_OK(rl_buffer_take(buffer, 1, &batch, &err));
   rl_event* step = nullptr;
-  EXPECT_RL_OK(rl_trainer_step(trainer, batch, nullptr, 0, &step, &err));
+  EXPECT_RL_OK(train(trainer, batch, &step, &err));
   rl_event_release(step);
-  EXPECT_RL_OK(rl_trainer_step(trainer, batch, nullptr, 0, &step, &err));
+  EXPECT_RL_OK(train(trainer, batch, &step, &err));
   EXPECT_EQ(metric_of(step, "training/optimizer_steps"), 1);
   EXPECT_LE(metric_of(step, "rewards/accuracies"), 1);
   rl_event_release(step);
   const double advantages[] = {1, -1};
-  EXPECT_EQ(rl_trainer_step(trainer, batch, advantages, 2, &step, nullptr), RL_CONFLICT);
+  EXPECT_EQ(train(trainer, batch, advantages, 2, &step, nullptr), RL_CONFLICT);
   rl_batch_release(batch);
   rl_buffer_destroy(buffer);
   rl_trainer_destroy(trainer);
@@ -182,19 +226,22 @@ TEST(AbiParts, ARewardModelOfAHostScoresAsItWasTrained) {
     put_bare_samples(buffer, 0);
     EXPECT_RL_OK(rl_buffer_take(buffer, 1, &batch, &err));
     for (int i = 0; i < 5 && !again; ++i) {
-      EXPECT_RL_OK(rl_trainer_step(trainer, batch, nullptr, 0, &step, &err));
+      EXPECT_RL_OK(train(trainer, batch, &step, &err));
       if (i == 0) {
         EXPECT_NEAR(metric_of(step, "actor/loss"), 0.6931471805599453, 1e-12);  // log 2
       }
       rl_event_release(step);
     }
-    EXPECT_RL_OK(rl_trainer_scores(trainer, batch, scores[again], 2, &err));
-    EXPECT_EQ(rl_trainer_scores(trainer, batch, scores[again], 1, nullptr), RL_INVALID_ARGUMENT);
-    EXPECT_RL_OK(rl_trainer_scores(trainer, batch, scores[again], 2, &err));
+    rl_forward input;
+    rl_forward_init(&input, sizeof input);
+    input.output = RL_OUTPUT_SCORES;
+    input.batch = batch;
+    rl_tensor* tensor = nullptr;
+    EXPECT_RL_OK(rl_trainer_forward(trainer, &input, &tensor, &err));
+    take_floats(tensor, scores[again], 2);
     float logprob = 1;
     const int32_t ids[] = {1, 2};
-    EXPECT_EQ(rl_trainer_logprobs(trainer, ids, 2, 1, 1, &logprob, 1, nullptr),
-              RL_FAILED_PRECONDITION);
+    EXPECT_EQ(logprobs_of(trainer, ids, 2, 1, 1, &logprob, 1, nullptr), RL_FAILED_PRECONDITION);
     rl_engine* engine = nullptr;
     EXPECT_EQ(rl_engine_create(model, options, &engine, nullptr), RL_CONFLICT);
     EXPECT_RL_OK(

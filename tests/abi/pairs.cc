@@ -105,16 +105,15 @@ class Fresh {
     }
     if (kind_ == "rl_pipeline")
       return rl_pipeline_create(h.model, h.options, as<rl_pipeline>(), err);
-    if (kind_ == "rl_event") {
-      return rl_trainer_step(h.trainer, h.batch, nullptr, 0, as<rl_event>(), err);
-    }
+    if (kind_ == "rl_event") return train(h.trainer, h.batch, as<rl_event>(), err);
     if (kind_ == "rl_event_queue") return rl_pipeline_queue(h.pipeline, as<rl_event_queue>(), err);
     if (kind_ == "rl_engine") return rl_engine_create(h.model, h.options, as<rl_engine>(), err);
     if (kind_ == "rl_buffer") return rl_buffer_create(h.options, 16, as<rl_buffer>(), err);
     if (kind_ == "rl_trainer") return rl_trainer_create(h.model, h.options, as<rl_trainer>(), err);
     if (kind_ == "rl_profiler") return rl_profiler_create(h.runtime, as<rl_profiler>(), err);
     if (kind_ == "rl_conversation") {
-      return rl_conversation_create(h.engine, prompt, 3, as<rl_conversation>(), err);
+      const rl_content content = content_of(prompt, 3);
+      return rl_conversation_create(h.engine, &content, as<rl_conversation>(), err);
     }
     return rl_model_weight(h.model, "model.norm.weight", RL_NUL_TERMINATED, RL_TENSOR_COPY,
                            as<rl_tensor>(), err);

@@ -105,7 +105,7 @@ TEST(Reentrance, FunctionsOfATrainerGetWrongThreadFromAllButTheSafeFunctions) {
   EXPECT_RL_OK(rl_trainer_create(host.model, options, &trainer, &err));
   EXPECT_RL_OK(rl_trainer_set_advantage(trainer, on_advantages, &inside, nullptr, &err));
   EXPECT_RL_OK(rl_trainer_set_loss(trainer, on_loss, &inside, nullptr, &err));
-  EXPECT_RL_OK(rl_trainer_step(trainer, host.batch, nullptr, 0, &step, &err));
+  EXPECT_RL_OK(train(trainer, host.batch, &step, &err));
   EXPECT_EQ(inside.advantages, 1);
   EXPECT_EQ(inside.losses, 1);
   expect_every_object_lives(host);

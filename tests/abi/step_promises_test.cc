@@ -50,7 +50,7 @@ class LogprobCheck : public ::testing::Test {
     EXPECT_RL_OK(rl_buffer_take(host_.buffer, 1, &batch_, &err));
   }
   rl_status step(rl_trainer* trainer, rl_error** err) {
-    return rl_trainer_step(trainer, batch_, nullptr, 0, &event_, err);
+    return train(trainer, batch_, &event_, err);
   }
   double metric(const char* name) const {
     double value = -1;
@@ -148,7 +148,7 @@ TEST(AbiTrainerSteps, AreCountedAndNotTheirOptimizerSteps) {
   for (uint64_t step = 1; step <= 3; ++step) {
     answer = step == 2;
     rl_event* event = nullptr;
-    EXPECT_RL_OK(rl_trainer_step(trainer, host.batch, nullptr, 0, &event, &err));
+    EXPECT_RL_OK(train(trainer, host.batch, &event, &err));
     double skipped = 0;
     EXPECT_RL_OK(
         rl_event_metric_named(event, "training/skipped_steps", RL_NUL_TERMINATED, &skipped, &err));

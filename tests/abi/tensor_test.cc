@@ -172,7 +172,7 @@ TEST_F(Tensors, SetWeightsAreThoseThatTheModelComputesWith) {
   producer.managed.t.bits = 16;
   const int32_t ids[] = {1, 2, 3, 4};
   float before[2], after[2];
-  EXPECT_RL_OK(rl_trainer_logprobs(host_.trainer, ids, 4, 2, 1, before, 2, &err));
+  EXPECT_RL_OK(logprobs_of(host_.trainer, ids, 4, 2, 1, before, 2, &err));
   rl_tensor* const values = import(producer);
   uint64_t version = 0, was = 0;
   EXPECT_RL_OK(rl_model_version(host_.model, &was, &err));
@@ -180,7 +180,7 @@ TEST_F(Tensors, SetWeightsAreThoseThatTheModelComputesWith) {
   EXPECT_EQ(version, was + 1);
   EXPECT_EQ(values_of(weight(kHead)), expected);
   EXPECT_EQ(producer.deleted, 0) << "the handle has it still";
-  EXPECT_RL_OK(rl_trainer_logprobs(host_.trainer, ids, 4, 2, 1, after, 2, &err));
+  EXPECT_RL_OK(logprobs_of(host_.trainer, ids, 4, 2, 1, after, 2, &err));
   EXPECT_NE(after[0], before[0]);
   // Sampling and training agree under the new weights.
   rl_batch_release(host_.batch);
@@ -205,7 +205,7 @@ TEST_F(Tensors, TheStepAfterSettingWeightsIsThatOfThoseWeights) {
   const auto norm_of_a_step = [&](rl_trainer* trainer) {
     rl_event* event = nullptr;
     double norm = 0;
-    EXPECT_RL_OK(rl_trainer_step(trainer, host_.batch, nullptr, 0, &event, &err));
+    EXPECT_RL_OK(train(trainer, host_.batch, &event, &err));
     EXPECT_RL_OK(rl_event_metric_named(event, "actor/grad_norm", RL_NUL_TERMINATED, &norm, &err));
     rl_event_release(event);
     return norm;
@@ -292,7 +292,7 @@ TEST_F(Tensors, ATrainedStepIsPublishedBeforeWeightsAreSet) {
   rl_event* event = nullptr;
   EXPECT_RL_OK(rl_model_open(host_.runtime, options, RL_USE_TRAIN, &model, &err));
   EXPECT_RL_OK(rl_trainer_create(model, options, &trainer, &err));
-  EXPECT_RL_OK(rl_trainer_step(trainer, host_.batch, nullptr, 0, &event, &err));
+  EXPECT_RL_OK(train(trainer, host_.batch, &event, &err));
   rl_tensor* const norm = weight(kNorm, RL_TENSOR_COPY);
   uint64_t version = 0;
   EXPECT_EQ(rl_model_set_weights(model, &kNorm, nullptr, &norm, 1, &version, nullptr),
@@ -326,11 +326,11 @@ TEST(HiddenStates, GiveTheLogProbsThroughTheHead) {
   std::vector<int32_t> ids(64);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(1 + (i * 37) % 250);
   rl_tensor *hidden = nullptr, *head = nullptr;
-  EXPECT_RL_OK(rl_trainer_hidden(trainer, ids.data(), ids.size(), &hidden, &err));
+  EXPECT_RL_OK(forward(trainer, RL_OUTPUT_HIDDEN, ids.data(), ids.size(), 0, 1, &hidden, &err));
   EXPECT_RL_OK(rl_model_weight(model, kHead, RL_NUL_TERMINATED, 0, &head, &err));
   std::vector<float> logprobs(ids.size() - 1);
-  EXPECT_RL_OK(rl_trainer_logprobs(trainer, ids.data(), ids.size(), 1, 1, logprobs.data(),
-                                   logprobs.size(), &err));
+  EXPECT_RL_OK(
+      logprobs_of(trainer, ids.data(), ids.size(), 1, 1, logprobs.data(), logprobs.size(), &err));
   rl_tensor_info h, w;
   rl_tensor_info_init(&h, sizeof h);
   rl_tensor_info_init(&w, sizeof w);
@@ -355,9 +355,10 @@ TEST(HiddenStates, GiveTheLogProbsThroughTheHead) {
   }
   rl_tensor* none = nullptr;
   const int32_t outside[] = {1, 256};
-  EXPECT_EQ(rl_trainer_hidden(trainer, outside, 2, &none, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_EQ(forward(trainer, RL_OUTPUT_HIDDEN, outside, 2, 0, 1, &none, nullptr), RL_OUT_OF_RANGE);
   ids.resize(65, 1);
-  EXPECT_EQ(rl_trainer_hidden(trainer, ids.data(), ids.size(), &none, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_EQ(forward(trainer, RL_OUTPUT_HIDDEN, ids.data(), ids.size(), 0, 1, &none, nullptr),
+            RL_OUT_OF_RANGE);
   rl_trainer_destroy(trainer);
   rl_model_destroy(model);
   rl_runtime_destroy(runtime);

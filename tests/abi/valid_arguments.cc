@@ -83,7 +83,6 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_pipeline_evaluate", RL_FAILED_PRECONDITION},     // no eval.path
       {"rl_pipeline_save_critic", RL_FAILED_PRECONDITION},  // no critic
       {"rl_trainer_save_critic", RL_FAILED_PRECONDITION},
-      {"rl_trainer_scores", RL_FAILED_PRECONDITION},         // of log-probs
       {"rl_pipeline_close_result", RL_FAILED_PRECONDITION},  // it did not run
       {"rl_engine_step", RL_DONE},                           // no request
       {"rl_engine_take", RL_DONE},
@@ -155,7 +154,7 @@ void Arguments::set(size_t i, const Host& host) {
       break;
     case Is::kStructIn:
     case Is::kStructOut:
-      set_struct(i);
+      set_struct(i, host);
       break;
     case Is::kFunction:
       set_function(i);
@@ -208,7 +207,7 @@ void Arguments::set_function(size_t i) {
 }
 
 // Inputs are what the host would give; of results only the size is set.
-void Arguments::set_struct(size_t i) {
+void Arguments::set_struct(size_t i, const Host& host) {
   const Parameter& p = row_.parameters[i];
   static const int32_t prompt[] = {1, 2};
   static const float logprob = -1;
@@ -241,6 +240,19 @@ void Arguments::set_struct(size_t i) {
     rl_feed_row_init(row, sizeof *row);
     row->ids = prompt;
     row->num_ids = 2;
+  } else if (p.type == std::string("rl_content")) {
+    auto* const content = reinterpret_cast<rl_content*>(results_[i]);
+    *content = content_of(prompt, 2);
+  } else if (p.type == std::string("rl_step")) {
+    auto* const step = reinterpret_cast<rl_step*>(results_[i]);
+    rl_step_init(step, sizeof *step);
+    step->batch = host.batch;
+  } else if (p.type == std::string("rl_forward")) {
+    auto* const forward = reinterpret_cast<rl_forward*>(results_[i]);
+    rl_forward_init(forward, sizeof *forward);
+    forward->ids = prompt;
+    forward->num_ids = 2;
+    forward->num_prompt = 1;
   } else if (p.type == std::string("rl_sample_view")) {
     auto* const sample = reinterpret_cast<rl_sample_view*>(results_[i]);
     rl_sample_view_init(sample, sizeof *sample);

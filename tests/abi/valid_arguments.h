@@ -44,7 +44,7 @@ class Arguments {
   void set(size_t i, const Host& host);
   void set_array(size_t i, const Host& host);
   void set_function(size_t i);
-  void set_struct(size_t i);
+  void set_struct(size_t i, const Host& host);
 
   const Row& row_;
   std::vector<Word> words_;

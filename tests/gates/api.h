@@ -32,6 +32,23 @@ inline rl_feed_row row_of(const Api& rl, const int32_t* ids, size_t num_ids) {
   return row;
 }
 
+// A training step over a batch, and the log-probs of all ids but the first.
+inline rl_step step_of(const Api& rl, const rl_batch* batch) {
+  rl_step step;
+  rl.rl_step_init(&step, sizeof step);
+  step.batch = batch;
+  return step;
+}
+inline rl_forward forward_of(const Api& rl, int32_t output, const int32_t* ids, size_t num_ids) {
+  rl_forward forward;
+  rl.rl_forward_init(&forward, sizeof forward);
+  forward.output = output;
+  forward.ids = ids;
+  forward.num_ids = num_ids;
+  forward.num_prompt = 1;
+  return forward;
+}
+
 // The functions of a library from dlopen or dlmopen; throws if one is missing.
 inline Api loaded_api(void* library) {
   Api api;

@@ -105,8 +105,8 @@ struct Parts {
     }
   }
   std::string step() {
-    return error_text(host, rl.rl_trainer_step, trainer, batch, static_cast<const double*>(nullptr),
-                      size_t{0}, event.out());
+    const rl_step all = gates::step_of(rl, batch);
+    return error_text(host, rl.rl_trainer_step, trainer, &all, event.out());
   }
   uint64_t digest() const {
     uint64_t value = 0;
@@ -150,18 +150,18 @@ void expect_half_trained(Parts& p, const std::string& where) {
   };
   const rl_request wanted = p.request();
   uint64_t number = 0;
-  float logprob = 0;
-  Handle<rl_tensor> weight(rl.rl_tensor_release), hidden(rl.rl_tensor_release);
+  Handle<rl_tensor> weight(rl.rl_tensor_release), computed(rl.rl_tensor_release);
   const char* const name = "model.norm.weight";
   CALL(rl_model_weight, p.model, name, RL_NUL_TERMINATED, RL_TENSOR_COPY, weight.out());
   const rl_tensor* const weights[] = {weight};
   refused("rl_engine_submit", error_text(host, rl.rl_engine_submit, p.engine, &wanted, &number));
   refused("rl_engine_step", error_text(host, rl.rl_engine_step, p.engine));
   refused("rl_trainer_step", p.step());
-  refused("rl_trainer_logprobs", error_text(host, rl.rl_trainer_logprobs, p.trainer, wanted.prompt,
-                                            size_t{2}, size_t{1}, 1.0f, &logprob, size_t{1}));
-  refused("rl_trainer_hidden", error_text(host, rl.rl_trainer_hidden, p.trainer, wanted.prompt,
-                                          size_t{2}, hidden.out()));
+  for (const int32_t output : {RL_OUTPUT_LOGPROBS, RL_OUTPUT_HIDDEN}) {
+    const rl_forward forward = gates::forward_of(rl, output, wanted.prompt, 2);
+    refused("rl_trainer_forward",
+            error_text(host, rl.rl_trainer_forward, p.trainer, &forward, computed.out()));
+  }
   refused("rl_pipeline_start", error_text(host, rl.rl_pipeline_start, p.pipeline));
   refused("rl_model_set_weights",
           error_text(host, rl.rl_model_set_weights, p.model, &name,

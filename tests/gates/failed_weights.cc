@@ -6,6 +6,7 @@
 // usage: gate_failed_weights MODEL DIRECTORY
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "gates/alloc_hooks.h"
@@ -65,9 +66,14 @@ struct Parts {
     return value;
   }
   Logprobs logprobs() const {
+    const rl_forward forward = gates::forward_of(rl, RL_OUTPUT_LOGPROBS, kIds, std::size(kIds));
+    Handle<rl_tensor> computed(rl.rl_tensor_release);
+    CALL(rl_trainer_forward, trainer, &forward, computed.out());
+    rl_tensor_info info;
+    rl.rl_tensor_info_init(&info, sizeof info);
+    CALL(rl_tensor_get_info, computed, &info);
     Logprobs out;
-    CALL(rl_trainer_logprobs, trainer, kIds, std::size(kIds), size_t{1}, 1.0f, out.data(),
-         out.size());
+    std::memcpy(out.data(), info.data, out.size() * sizeof(float));
     return out;
   }
 
@@ -144,8 +150,8 @@ void expect_agreement(Parts& p, const std::string& where) {
     const rl_score score = gates::score_of(rl, 0, double(i));
     CALL(rl_batch_score, p.batch, i, &score, size_t{1});
   }
-  const std::string error = error_text(host, rl.rl_trainer_step, p.trainer, p.batch,
-                                       static_cast<const double*>(nullptr), size_t{0}, step.out());
+  const rl_step all = gates::step_of(rl, p.batch);
+  const std::string error = error_text(host, rl.rl_trainer_step, p.trainer, &all, step.out());
   expect(error.empty(), where + ": rl_trainer_step says " + error);
   double compared = 0;
   if (!error.empty()) return;
@@ -167,9 +173,10 @@ enum class Outcome { kAsBefore, kAsAfter, kHalfTrained };
 Outcome check_failed(Parts& p, const State& before, const State& after, const std::string& where) {
   const Api& rl = p.rl;
   const Host& host = p.host;
-  Logprobs out;
-  const std::string error = error_text(host, rl.rl_trainer_logprobs, p.trainer, kIds,
-                                       std::size(kIds), size_t{1}, 1.0f, out.data(), out.size());
+  const rl_forward forward = gates::forward_of(rl, RL_OUTPUT_LOGPROBS, kIds, std::size(kIds));
+  Handle<rl_tensor> computed(rl.rl_tensor_release);
+  const std::string error =
+      error_text(host, rl.rl_trainer_forward, p.trainer, &forward, computed.out());
   if (error.empty()) {
     const State now = state_of(p);
     expect(now == before || now == after, where + ": the model is whole, but another");
@@ -177,7 +184,7 @@ Outcome check_failed(Parts& p, const State& before, const State& after, const st
   }
   expect(error.starts_with(
              "RL_FAILED_PRECONDITION: the model is half-trained: setting its weights failed"),
-         where + ": rl_trainer_logprobs says " + error);
+         where + ": rl_trainer_forward says " + error);
   uint64_t version = 0;
   CALL(rl_trainer_publish, p.trainer, &version);
   return Outcome::kHalfTrained;

@@ -176,7 +176,8 @@ uint64_t run_train_step(const Api& rl, const Place& place) {
   uint64_t count = 0;
   CALL(rl_buffer_load, buffer, file.c_str(), file.size(), m.model, &count);
   CALL(rl_buffer_take, buffer, uint64_t{1}, batch.out());
-  CALL(rl_trainer_step, trainer, batch, nullptr, size_t{0}, step.out());
+  const rl_step all = gates::step_of(rl, batch);
+  CALL(rl_trainer_step, trainer, &all, step.out());
   uint64_t version = 0, digest = 0;
   CALL(rl_trainer_publish, trainer, &version);
   const std::string saved = place.dir + "/saved";

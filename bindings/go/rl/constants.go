@@ -386,6 +386,20 @@ const (
 	PeriodInterval Period = 2
 )
 
+// Output: What a forward computes, under the weights of the last step.
+type Output int32
+
+const (
+	// OutputLogprobs is RL_OUTPUT_LOGPROBS: [tokens], RL_DTYPE_F32, nats: log softmax(logits / temperature)[id] of every token after the prompt, given the ids before it; samples of a batch one after the other.
+	OutputLogprobs Output = 1
+
+	// OutputHidden is RL_OUTPUT_HIDDEN: [num_ids, hidden] in the model's compute dtype, of ids alone: row t is the output of the last norm for ids[t], from which the head computes the log-probs of ids[t + 1].
+	OutputHidden Output = 2
+
+	// OutputScores is RL_OUTPUT_SCORES: [samples], RL_DTYPE_F32, with algo.objective = reward_model: the value at the last token of each; a model that rl_model_save writes scores the same through model.reward_path.
+	OutputScores Output = 3
+)
+
 // Device: The kind of memory that a tensor is in.
 type Device int32
 

@@ -25,8 +25,10 @@ type ConversationInfo struct {
 func (e *Engine) NewConversation(ids []int32) (*Conversation, error) {
 	var out *C.rl_conversation
 	var record *C.rl_error
-	status := C.rl_conversation_create(e.ptr, first[C.int32_t](ids), C.size_t(len(ids)), &out,
-		&record)
+	var memory arena
+	defer memory.free()
+	prompt := memory.content(ids)
+	status := C.rl_conversation_create(e.ptr, &prompt, &out, &record)
 	return conversationOf(status, &out, &record, e)
 }
 
@@ -56,14 +58,19 @@ func (c *Conversation) Close() {
 // Append adds tokens of the environment.
 func (c *Conversation) Append(ids []int32) error {
 	var record *C.rl_error
-	status := C.rl_conversation_append(c.ptr, first[C.int32_t](ids), C.size_t(len(ids)), &record)
-	return outcome(status, &record, c)
+	var memory arena
+	defer memory.free()
+	content := memory.content(ids)
+	return outcome(C.rl_conversation_append(c.ptr, &content, &record), &record, c)
 }
 
 // Generate queues a turn of the model. sampling may be nil: that of the engine.
 func (c *Conversation) Generate(sampling *Options, priority int64) error {
 	var record *C.rl_error
-	status := C.rl_conversation_generate(c.ptr, sampling.handle(), C.int64_t(priority), &record)
+	var turn C.rl_turn
+	C.rl_turn_init(&turn, C.sizeof_rl_turn)
+	turn.sampling, turn.priority = sampling.handle(), C.int64_t(priority)
+	status := C.rl_conversation_generate(c.ptr, &turn, &record)
 	return outcome(status, &record, c, sampling)
 }
 
@@ -89,4 +96,12 @@ func (c *Conversation) Sample() (*Batch, error) {
 	var out *C.rl_batch
 	var record *C.rl_error
 	return batchOf(C.rl_conversation_sample(c.ptr, &out, &record), &out, &record, c)
+}
+
+// content is what a conversation takes, with its ids in the arena.
+func (a *arena) content(ids []int32) C.rl_content {
+	var content C.rl_content
+	C.rl_content_init(&content, C.sizeof_rl_content)
+	content.ids, content.num_ids = placed[C.int32_t](a, ids), C.size_t(len(ids))
+	return content
 }

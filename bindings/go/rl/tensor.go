@@ -226,12 +226,3 @@ func (e *Event) Tensor(array SampleArray) (*Tensor, error) {
 	runtime.KeepAlive(e)
 	return tensorOf(status, out, &record)
 }
-
-// Hidden are the hidden states of a sequence under the weights of the last step, a row for each id.
-func (t *Trainer) Hidden(ids []int32) (*Tensor, error) {
-	var out *C.rl_tensor
-	var record *C.rl_error
-	status := C.rl_trainer_hidden(t.ptr, first[C.int32_t](ids), C.size_t(len(ids)), &out, &record)
-	runtime.KeepAlive(t)
-	return tensorOf(status, out, &record)
-}

@@ -28,8 +28,14 @@ func (t *Trainer) Close() {
 func (t *Trainer) Step(batch *Batch, advantages []float64) (*Event, error) {
 	var out *C.rl_event
 	var record *C.rl_error
-	status := C.rl_trainer_step(t.ptr, batch.handle(), first[C.double](advantages),
-		C.size_t(len(advantages)), &out, &record)
+	var memory arena
+	defer memory.free()
+	var step C.rl_step
+	C.rl_step_init(&step, C.sizeof_rl_step)
+	step.batch = batch.handle()
+	step.advantages = placed[C.double](&memory, advantages)
+	step.num_advantages = C.size_t(len(advantages))
+	status := C.rl_trainer_step(t.ptr, &step, &out, &record)
 	if err := outcome(status, &record, t, batch); err != nil {
 		return nil, t.failures.explain(err)
 	}
@@ -46,29 +52,47 @@ func (t *Trainer) Logprobs(ids []int32, numPrompt int, temperature float32) ([]f
 	if numPrompt < 0 || numPrompt > len(ids) {
 		return nil, invalid("num_prompt", "%d of %d ids", numPrompt, len(ids))
 	}
-	// One entry more than asked for, so that the array is never NULL.
-	logprobs := make([]float32, len(ids)-numPrompt+1)
-	var record *C.rl_error
-	status := C.rl_trainer_logprobs(t.ptr, first[C.int32_t](ids), C.size_t(len(ids)),
-		C.size_t(numPrompt), C.float(temperature), first[C.float](logprobs),
-		C.size_t(len(logprobs)-1), &record)
-	if err := outcome(status, &record, t); err != nil {
-		return nil, err
-	}
-	return logprobs[:len(logprobs)-1], nil
+	return floatsOf(t.forward(OutputLogprobs, nil, ids, numPrompt, temperature))
+}
+
+// BatchLogprobs are those of every token after the prompts of a batch, one sample after the other.
+func (t *Trainer) BatchLogprobs(batch *Batch) ([]float32, error) {
+	return floatsOf(t.forward(OutputLogprobs, batch, nil, 0, 1))
+}
+
+// Hidden are the hidden states of a sequence under the weights of the last step, a row for each id.
+func (t *Trainer) Hidden(ids []int32) (*Tensor, error) {
+	return t.forward(OutputHidden, nil, ids, 0, 1)
 }
 
 // Scores of the samples of a batch, with algo.objective = reward_model.
 func (t *Trainer) Scores(batch *Batch) ([]float32, error) {
-	// One entry more than asked for, so that the array is never NULL.
-	scores := make([]float32, batch.Count()+1)
+	return floatsOf(t.forward(OutputScores, batch, nil, 0, 1))
+}
+
+func (t *Trainer) forward(output Output, batch *Batch, ids []int32, numPrompt int,
+	temperature float32) (*Tensor, error) {
+	var memory arena
+	defer memory.free()
+	var f C.rl_forward
+	C.rl_forward_init(&f, C.sizeof_rl_forward)
+	f.output, f.batch = C.int32_t(output), batch.handle()
+	f.ids, f.num_ids = placed[C.int32_t](&memory, ids), C.size_t(len(ids))
+	f.num_prompt, f.temperature = C.size_t(numPrompt), C.float(temperature)
+	var out *C.rl_tensor
 	var record *C.rl_error
-	status := C.rl_trainer_scores(t.ptr, batch.handle(), first[C.float](scores),
-		C.size_t(len(scores)-1), &record)
-	if err := outcome(status, &record, t, batch); err != nil {
+	status := C.rl_trainer_forward(t.ptr, &f, &out, &record)
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(batch)
+	return tensorOf(status, out, &record)
+}
+
+func floatsOf(tensor *Tensor, err error) ([]float32, error) {
+	if err != nil {
 		return nil, err
 	}
-	return scores[:len(scores)-1], nil
+	defer tensor.Close()
+	return TensorValues[float32](tensor)
 }
 
 // SaveCritic writes the critic of algo.advantage = gae, as Model.Save the policy.

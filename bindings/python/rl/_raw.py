@@ -133,11 +133,30 @@ class rl_conversation_info(Struct):
         ("num_turns", c_uint64), ("finish", c_int32), ("reserved", c_int32)]
 
 
+class rl_content(Struct):
+    _fields_ = [("struct_size", c_size_t), ("ids", c_void_p), ("num_ids", c_size_t)]
+
+
+class rl_turn(Struct):
+    _fields_ = [("struct_size", c_size_t), ("sampling", c_void_p), ("priority", c_int64)]
+
+
 class rl_buffer_file_info(Struct):
     _fields_ = [("struct_size", c_size_t), ("step", c_uint64), ("group_size", c_uint64),
         ("max_tokens_per_device", c_uint64), ("options_identity", c_uint64),
         ("weight_version", c_uint64), ("weight_digest", c_uint64), ("vocab", c_uint64),
         ("has_model", c_uint32), ("reserved", c_uint32)]
+
+
+class rl_step(Struct):
+    _fields_ = [("struct_size", c_size_t), ("batch", c_void_p), ("advantages", c_void_p),
+        ("num_advantages", c_size_t)]
+
+
+class rl_forward(Struct):
+    _fields_ = [("struct_size", c_size_t), ("output", c_int32), ("reserved", c_int32),
+        ("batch", c_void_p), ("ids", c_void_p), ("num_ids", c_size_t), ("num_prompt", c_size_t),
+        ("temperature", c_float), ("reserved2", c_uint32)]
 
 
 class rl_algo_tokens(Struct):
@@ -214,6 +233,15 @@ ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
     },
     "rl_request": {
         "prompt": (c_int32, "num_prompt"),
+    },
+    "rl_content": {
+        "ids": (c_int32, "num_ids"),
+    },
+    "rl_step": {
+        "advantages": (c_double, "num_advantages"),
+    },
+    "rl_forward": {
+        "ids": (c_int32, "num_ids"),
     },
     "rl_algo_tokens": {
         "lengths": (c_int32, "num_sequences"),
@@ -437,14 +465,16 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_engine_get_stats": (c_int32, {"engine": c_void_p, "replica": c_int64, "period": c_int32,
         "stats": POINTER(rl_engine_stats), "err": c_void_p}),
     "rl_conversation_info_init": (None, {"info": POINTER(rl_conversation_info), "size": c_size_t}),
-    "rl_conversation_create": (c_int32, {"engine": c_void_p, "ids": c_void_p, "num_ids": c_size_t,
-        "out": c_void_p, "err": c_void_p}),
+    "rl_content_init": (None, {"content": POINTER(rl_content), "size": c_size_t}),
+    "rl_turn_init": (None, {"turn": POINTER(rl_turn), "size": c_size_t}),
+    "rl_conversation_create": (c_int32, {"engine": c_void_p, "prompt": POINTER(rl_content), "out":
+        c_void_p, "err": c_void_p}),
     "rl_conversation_fork": (c_int32, {"conversation": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_conversation_destroy": (None, {"conversation": c_void_p}),
-    "rl_conversation_append": (c_int32, {"conversation": c_void_p, "ids": c_void_p, "num_ids":
-        c_size_t, "err": c_void_p}),
-    "rl_conversation_generate": (c_int32, {"conversation": c_void_p, "sampling": c_void_p,
-        "priority": c_int64, "err": c_void_p}),
+    "rl_conversation_append": (c_int32, {"conversation": c_void_p, "content": POINTER(rl_content),
+        "err": c_void_p}),
+    "rl_conversation_generate": (c_int32, {"conversation": c_void_p, "turn": POINTER(rl_turn),
+        "err": c_void_p}),
     "rl_conversation_get_info": (c_int32, {"conversation": c_void_p, "info":
         POINTER(rl_conversation_info), "err": c_void_p}),
     "rl_conversation_sample": (c_int32, {"conversation": c_void_p, "out": c_void_p, "err":
@@ -469,13 +499,12 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_trainer_create": (c_int32, {"model": c_void_p, "options": c_void_p, "out": c_void_p, "err":
         c_void_p}),
     "rl_trainer_destroy": (None, {"trainer": c_void_p}),
-    "rl_trainer_step": (c_int32, {"trainer": c_void_p, "batch": c_void_p, "advantages": c_void_p,
-        "num_advantages": c_size_t, "out": c_void_p, "err": c_void_p}),
-    "rl_trainer_logprobs": (c_int32, {"trainer": c_void_p, "ids": c_void_p, "num_ids": c_size_t,
-        "num_prompt": c_size_t, "temperature": c_float, "out": c_void_p, "num_out": c_size_t, "err":
-        c_void_p}),
-    "rl_trainer_scores": (c_int32, {"trainer": c_void_p, "batch": c_void_p, "out": c_void_p,
-        "num_out": c_size_t, "err": c_void_p}),
+    "rl_step_init": (None, {"step": POINTER(rl_step), "size": c_size_t}),
+    "rl_trainer_step": (c_int32, {"trainer": c_void_p, "step": POINTER(rl_step), "out": c_void_p,
+        "err": c_void_p}),
+    "rl_forward_init": (None, {"forward": POINTER(rl_forward), "size": c_size_t}),
+    "rl_trainer_forward": (c_int32, {"trainer": c_void_p, "forward": POINTER(rl_forward), "out":
+        c_void_p, "err": c_void_p}),
     "rl_trainer_save_critic": (c_int32, {"trainer": c_void_p, "dir": c_char_p, "dir_len": c_size_t,
         "dtype": c_int32, "flags": c_uint64, "err": c_void_p}),
     "rl_trainer_publish": (c_int32, {"trainer": c_void_p, "version": c_void_p, "err": c_void_p}),
@@ -522,8 +551,6 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         c_void_p, "err": c_void_p}),
     "rl_event_tensor": (c_int32, {"event": c_void_p, "array": c_int32, "out": c_void_p, "err":
         c_void_p}),
-    "rl_trainer_hidden": (c_int32, {"trainer": c_void_p, "ids": c_void_p, "num_ids": c_size_t,
-        "out": c_void_p, "err": c_void_p}),
     "rl_profiler_create": (c_int32, {"runtime": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_profiler_destroy": (None, {"profiler": c_void_p}),
     "rl_profiler_write_trace": (c_int32, {"profiler": c_void_p, "path": c_char_p, "path_len":

@@ -257,6 +257,19 @@ class Period(OpenEnum):
     INTERVAL = 2
 
 
+class Output(OpenEnum):
+    """What a forward computes, under the weights of the last step."""
+    # [tokens], RL_DTYPE_F32, nats: log softmax(logits / temperature)[id] of every token after the
+    # prompt, given the ids before it; samples of a batch one after the other
+    LOGPROBS = 1
+    # [num_ids, hidden] in the model's compute dtype, of ids alone: row t is the output of the last
+    # norm for ids[t], from which the head computes the log-probs of ids[t + 1]
+    HIDDEN = 2
+    # [samples], RL_DTYPE_F32, with algo.objective = reward_model: the value at the last token of
+    # each; a model that rl_model_save writes scores the same through model.reward_path
+    SCORES = 3
+
+
 class Device(OpenEnum):
     """The kind of memory that a tensor is in."""
     CPU = 1

@@ -3,7 +3,7 @@ and from an environment."""
 from __future__ import annotations
 
 import ctypes
-from typing import Iterator, Union
+from typing import Any, Iterator, Union
 
 from . import _raw
 from ._arrays import Array, pinned
@@ -129,6 +129,13 @@ class Engine(Handle):
                                      period))
 
 
+def _content(ids: Array) -> tuple[Any, object]:
+    """What a conversation takes, and what holds its ids in place."""
+    given, content = pinned(ids, ctypes.c_int32), _raw.rl_content()
+    content.ids, content.num_ids = given.address, given.count
+    return content, given
+
+
 class Conversation(Handle):
     """A sample with turns of the model and of an environment: generate, run the engine, look at the
     sample, append."""
@@ -138,8 +145,9 @@ class Conversation(Handle):
 
     def __init__(self, engine: Engine, ids: Array) -> None:
         """Starts with a prompt of token ids."""
-        self._create("rl_conversation_create", engine,
-                           pinned(ids, ctypes.c_int32))
+        content, held = _content(ids)
+        self._create("rl_conversation_create", engine, content)
+        del held
 
     def fork(self) -> Conversation:
         """Another conversation with the tokens so far, in the next slot of the group."""
@@ -147,11 +155,20 @@ class Conversation(Handle):
 
     def append(self, ids: Array) -> None:
         """Appends tokens of the environment."""
-        call("rl_conversation_append", self, pinned(ids, ctypes.c_int32))
+        content, held = _content(ids)
+        call("rl_conversation_append", self, content)
+        del held
 
     def generate(self, sampling: Options | None = None, priority: int = 0) -> None:
         """Queues a turn of the model; Engine.run generates it."""
-        call("rl_conversation_generate", self, sampling, priority)
+        turn = _raw.rl_turn()
+        turn.priority = priority
+        held = None
+        if sampling is not None:
+            held = sampling._live()
+            turn.sampling = held.value
+        call("rl_conversation_generate", self, turn)
+        del held
 
     @property
     def info(self) -> ConversationInfo:

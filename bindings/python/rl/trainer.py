@@ -5,11 +5,12 @@ import ctypes
 import os
 from typing import Any
 
-from ._arrays import Array, Floats, Pinned, pinned, zeros
+from . import _raw
+from ._arrays import Array, Floats, pinned
 from ._handle import Handle, call, get, make
 from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, loss_hook
 from .batch import Batch
-from .constants import DType
+from .constants import DType, Output
 from .errors import Error
 from .event import Event
 from .model import Model, save_flags
@@ -34,9 +35,14 @@ class Trainer(Handle):
         """One training step over the batch. The advantages, one per sample, are computed from the
         rewards if they are not given. The event is an EventKind.STEP with the metrics of the
         step."""
-        given = (None, 0) if advantages is None else (pinned(advantages, ctypes.c_double),)
+        step = _raw.rl_step()
+        held: list[Any] = [batch._live()]
+        step.batch = held[0].value
+        if advantages is not None:
+            held.append(pinned(advantages, ctypes.c_double))
+            step.advantages, step.num_advantages = held[1].address, held[1].count
         try:
-            event = make(Event, "rl_trainer_step", self, batch, *given)
+            event = make(Event, "rl_trainer_step", self, step)
         except Error as error:
             raise self._failures.explained(error)
         self._failures.raise_loss()
@@ -48,22 +54,32 @@ class Trainer(Handle):
 
     def logprobs(self, ids: Array, num_prompt: int, temperature: float = 1.0) -> Floats:
         """Log-probs of ids[num_prompt:] under the weights of the last step, nats."""
-        given = pinned(ids, ctypes.c_int32)
-        values = zeros(ctypes.c_float, max(1, given.count - num_prompt))
-        call("rl_trainer_logprobs", self, given, num_prompt, temperature, Pinned(values))
-        view: Any = memoryview(values)
-        return view
+        return self._forward(Output.LOGPROBS, None, ids, num_prompt, temperature).memoryview()
+
+    def batch_logprobs(self, batch: Batch) -> Floats:
+        """Those of every token after the prompts of a batch, one sample after the other."""
+        return self._forward(Output.LOGPROBS, batch).memoryview()
 
     def scores(self, batch: Batch) -> Floats:
         """The value at the last token of each sample, with algo.objective = reward_model."""
-        values = zeros(ctypes.c_float, len(batch))
-        call("rl_trainer_scores", self, batch, Pinned(values))
-        view: Any = memoryview(values)
-        return view
+        return self._forward(Output.SCORES, batch).memoryview()
 
     def hidden(self, ids: Array) -> Tensor:
         """Hidden states of a sequence under the weights of the last step, a row for each id."""
-        return make(Tensor, "rl_trainer_hidden", self, pinned(ids, ctypes.c_int32))
+        return self._forward(Output.HIDDEN, None, ids)
+
+    def _forward(self, output: Output, batch: Batch | None = None, ids: Array | None = None,
+                 num_prompt: int = 0, temperature: float = 1.0) -> Tensor:
+        wanted = _raw.rl_forward()
+        wanted.output, wanted.num_prompt, wanted.temperature = output, num_prompt, temperature
+        held: list[Any] = []
+        if batch is not None:
+            held.append(batch._live())
+            wanted.batch = held[-1].value
+        if ids is not None:
+            held.append(pinned(ids, ctypes.c_int32))
+            wanted.ids, wanted.num_ids = held[-1].address, held[-1].count
+        return make(Tensor, "rl_trainer_forward", self, wanted)
 
     def save_critic(self, path: str | os.PathLike[str], dtype: DType = DType.BF16,
                     replace: bool = False) -> None:

@@ -171,27 +171,39 @@ std::vector<float> TrainerSession::scores(std::span<const SamplePtr> samples) {
   return out;
 }
 
+std::vector<float> TrainerSession::logprobs(std::span<const SamplePtr> samples) {
+  require_scores(false, "log-probs");
+  check_samples(samples);
+  size_t tokens = 0;
+  for (const SamplePtr& s : samples) tokens += static_cast<size_t>(s->generated());
+  std::vector<float> all(tokens);
+  std::vector<const Sample*> inputs;
+  std::vector<std::span<float>> outs;
+  for (size_t at = 0; const SamplePtr& s : samples) {
+    inputs.push_back(s.get());
+    outs.push_back(std::span(all).subspan(at, static_cast<size_t>(s->generated())));
+    at += outs.back().size();
+  }
+  const std::lock_guard lock(mutex_);
+  const ComputeLease compute(model_->runtime(), "log-probs");
+  model_->prepare_compute(LoadedModel::Weights::kTrained);
+  impl_->update.trainer().logprobs(model_->model(), inputs, outs);
+  return all;
+}
+
 std::vector<float> TrainerSession::logprobs(std::span<const int32_t> ids, int64_t prompt_tokens,
                                             float temperature) {
-  require_scores(false, "log-probs");
-  Sample sample;
-  sample.ids.assign(ids.begin(), ids.end());
   if (prompt_tokens < 1 || prompt_tokens > static_cast<int64_t>(ids.size())) {
     throw Error(Code::kOutOfRange,
                 str("prompt_tokens is ", prompt_tokens, " of ", ids.size(), " ids"))
         .with_key("prompt_tokens")
         .with_expected(str("1..", ids.size()));
   }
-  sample.prompt_tokens = static_cast<int32_t>(prompt_tokens);
-  sample.temperature = temperature;
-  std::vector<float> out(static_cast<size_t>(sample.generated()));
-  const Sample* samples[] = {&sample};
-  const std::span<float> outs[] = {out};
-  const std::lock_guard lock(mutex_);
-  const ComputeLease compute(model_->runtime(), "log-probs");
-  model_->prepare_compute(LoadedModel::Weights::kTrained);
-  impl_->update.trainer().logprobs(model_->model(), samples, outs);
-  return out;
+  const auto sample = std::make_shared<Sample>();
+  sample->ids.assign(ids.begin(), ids.end());
+  sample->prompt_tokens = static_cast<int32_t>(prompt_tokens);
+  sample->temperature = temperature;
+  return logprobs({{sample}});
 }
 
 // The policy's write lease is held while either of them trains.

@@ -56,7 +56,10 @@ class TrainerSession {
   // The host's own algorithms, for later steps; null removes one.
   void set_custom_advantage(CustomAdvantage advantage);
   void set_custom_loss(CustomLoss loss);
-  // Log-probs of ids[prompt_tokens..] under the trained weights, at a temperature > 0.
+  // Log-probs of the tokens after each prompt under the trained weights, at the temperatures of
+  // the samples, one sample after the other.
+  std::vector<float> logprobs(std::span<const SamplePtr> samples);
+  // Those of ids[prompt_tokens..], at a temperature > 0.
   std::vector<float> logprobs(std::span<const int32_t> ids, int64_t prompt_tokens,
                               float temperature);
   // The value at the last token of each sample under the trained weights.

@@ -114,6 +114,9 @@ pub const RL_STATE_DONE: i32 = 10;
 pub const RL_STATE_FAILED: i32 = 11;
 pub const RL_PERIOD_TOTAL: i32 = 1;
 pub const RL_PERIOD_INTERVAL: i32 = 2;
+pub const RL_OUTPUT_LOGPROBS: i32 = 1;
+pub const RL_OUTPUT_HIDDEN: i32 = 2;
+pub const RL_OUTPUT_SCORES: i32 = 3;
 pub const RL_DEVICE_CPU: i32 = 1;
 pub const RL_SAMPLE_IDS: i32 = 1;
 pub const RL_SAMPLE_LOGPROBS: i32 = 2;
@@ -702,6 +705,22 @@ pub struct rl_conversation_info {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+pub struct rl_content {
+    pub struct_size: usize,
+    pub ids: *const i32,
+    pub num_ids: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_turn {
+    pub struct_size: usize,
+    pub sampling: *const rl_options,
+    pub priority: i64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct rl_buffer_file_info {
     pub struct_size: usize,
     pub step: u64,
@@ -713,6 +732,29 @@ pub struct rl_buffer_file_info {
     pub vocab: u64,
     pub has_model: u32,
     pub reserved: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_step {
+    pub struct_size: usize,
+    pub batch: *const rl_batch,
+    pub advantages: *const f64,
+    pub num_advantages: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_forward {
+    pub struct_size: usize,
+    pub output: i32,
+    pub reserved: i32,
+    pub batch: *const rl_batch,
+    pub ids: *const i32,
+    pub num_ids: usize,
+    pub num_prompt: usize,
+    pub temperature: f32,
+    pub reserved2: u32,
 }
 
 #[repr(C)]
@@ -1302,10 +1344,11 @@ extern "C" {
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_conversation_info_init(info: *mut rl_conversation_info, size: usize);
+    pub fn rl_content_init(content: *mut rl_content, size: usize);
+    pub fn rl_turn_init(turn: *mut rl_turn, size: usize);
     pub fn rl_conversation_create(
         engine: *mut rl_engine,
-        ids: *const i32,
-        num_ids: usize,
+        prompt: *const rl_content,
         out: *mut *mut rl_conversation,
         err: *mut *mut rl_error,
     ) -> rl_status;
@@ -1317,14 +1360,12 @@ extern "C" {
     pub fn rl_conversation_destroy(conversation: *mut rl_conversation);
     pub fn rl_conversation_append(
         conversation: *mut rl_conversation,
-        ids: *const i32,
-        num_ids: usize,
+        content: *const rl_content,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_conversation_generate(
         conversation: *mut rl_conversation,
-        sampling: *const rl_options,
-        priority: i64,
+        turn: *const rl_turn,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_conversation_get_info(
@@ -1396,29 +1437,18 @@ extern "C" {
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_trainer_destroy(trainer: *mut rl_trainer);
+    pub fn rl_step_init(step: *mut rl_step, size: usize);
     pub fn rl_trainer_step(
         trainer: *mut rl_trainer,
-        batch: *const rl_batch,
-        advantages: *const f64,
-        num_advantages: usize,
+        step: *const rl_step,
         out: *mut *mut rl_event,
         err: *mut *mut rl_error,
     ) -> rl_status;
-    pub fn rl_trainer_logprobs(
+    pub fn rl_forward_init(forward: *mut rl_forward, size: usize);
+    pub fn rl_trainer_forward(
         trainer: *mut rl_trainer,
-        ids: *const i32,
-        num_ids: usize,
-        num_prompt: usize,
-        temperature: f32,
-        out: *mut f32,
-        num_out: usize,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_trainer_scores(
-        trainer: *mut rl_trainer,
-        batch: *const rl_batch,
-        out: *mut f32,
-        num_out: usize,
+        forward: *const rl_forward,
+        out: *mut *mut rl_tensor,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_trainer_save_critic(
@@ -1564,13 +1594,6 @@ extern "C" {
     pub fn rl_event_tensor(
         event: *const rl_event,
         array: i32,
-        out: *mut *mut rl_tensor,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_trainer_hidden(
-        trainer: *mut rl_trainer,
-        ids: *const i32,
-        num_ids: usize,
         out: *mut *mut rl_tensor,
         err: *mut *mut rl_error,
     ) -> rl_status;

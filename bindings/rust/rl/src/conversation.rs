@@ -1,5 +1,6 @@
 //! A sample whose tokens come in turn from the model and from an environment.
 use crate::options::handle_or_null;
+use crate::text::optional;
 use crate::{sys, Batch, Engine, Options, Result};
 
 handle!(
@@ -14,9 +15,8 @@ pub type ConversationInfo = sys::rl_conversation_info;
 
 impl Conversation {
     pub fn new(engine: &Engine, prompt: &[i32]) -> Result<Self> {
-        let (ids, count) = (prompt.as_ptr(), prompt.len());
         // SAFETY: the ids live during the call and are copied.
-        unsafe { object_of!(Self, rl_conversation_create(engine.as_ptr(), ids, count)) }
+        unsafe { object_of!(Self, rl_conversation_create(engine.as_ptr(), &raw_content(prompt))) }
     }
 
     /// Another conversation of the group, with the tokens so far.
@@ -28,14 +28,18 @@ impl Conversation {
     /// Adds tokens of the environment.
     pub fn append(&self, ids: &[i32]) -> Result<()> {
         // SAFETY: the ids live during the call and are copied.
-        unsafe { call!(rl_conversation_append(self.as_ptr(), ids.as_ptr(), ids.len())) }
+        unsafe { call!(rl_conversation_append(self.as_ptr(), &raw_content(ids))) }
     }
 
     /// Queues a turn of the model; without `sampling` by that of the engine.
     pub fn generate(&self, sampling: Option<&Options>, priority: i64) -> Result<()> {
-        let sampling = handle_or_null(sampling);
         // SAFETY: the options are copied.
-        unsafe { call!(rl_conversation_generate(self.as_ptr(), sampling, priority)) }
+        unsafe {
+            let mut turn = initial!(rl_turn, rl_turn_init);
+            turn.sampling = handle_or_null(sampling);
+            turn.priority = priority;
+            call!(rl_conversation_generate(self.as_ptr(), &turn))
+        }
     }
 
     pub fn info(&self) -> Result<ConversationInfo> {
@@ -55,4 +59,12 @@ impl Conversation {
         // SAFETY: the handle is this object's.
         unsafe { object_of!(Batch, rl_conversation_sample(self.as_ptr())) }
     }
+}
+
+fn raw_content(ids: &[i32]) -> sys::rl_content {
+    // SAFETY: the function writes the struct that it is given.
+    let mut raw = unsafe { initial!(rl_content, rl_content_init) };
+    raw.ids = optional(ids);
+    raw.num_ids = ids.len();
+    raw
 }

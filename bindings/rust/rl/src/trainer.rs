@@ -2,8 +2,8 @@
 use crate::callbacks::{boxed, drop_box, on_advantage, on_loss};
 use crate::model::save_flags;
 use crate::options::handle_or_null;
-use crate::text::path_text;
-use crate::{AlgoTokens, Batch, Dtype, Error, Event, Model, Options, Result, Status, Tensor};
+use crate::text::{optional, path_text};
+use crate::{sys, AlgoTokens, Batch, Dtype, Event, Model, Options, Result, Tensor};
 use std::path::Path;
 use std::ptr;
 
@@ -24,47 +24,51 @@ impl Trainer {
     /// One training step; its event has the metrics. Advantages, one per sample, follow from the
     /// rewards unless given.
     pub fn step(&self, batch: &Batch, advantages: Option<&[f64]>) -> Result<Event> {
-        let (data, len) = advantages.map_or((ptr::null(), 0), |a| (a.as_ptr(), a.len()));
         // SAFETY: batch and advantages live during the call.
-        unsafe { object_of!(Event, rl_trainer_step(self.as_ptr(), batch.as_ptr(), data, len)) }
+        unsafe {
+            let mut step = initial!(rl_step, rl_step_init);
+            step.batch = batch.as_ptr();
+            step.advantages = advantages.map_or(ptr::null(), <[f64]>::as_ptr);
+            step.num_advantages = advantages.map_or(0, <[f64]>::len);
+            object_of!(Event, rl_trainer_step(self.as_ptr(), &step))
+        }
     }
 
     /// Log-probs of `ids[num_prompt..]` under the weights of the last step.
     pub fn logprobs(&self, ids: &[i32], num_prompt: usize, temperature: f32) -> Result<Vec<f32>> {
-        let count = ids.len().checked_sub(num_prompt).ok_or_else(|| {
-            let text = format!("num_prompt {num_prompt} is beyond the {} ids", ids.len());
-            Error::of_host(Status::OutOfRange, "num_prompt", &text)
-        })?;
-        let mut out = vec![0.0; count];
-        let (data, len) = (ids.as_ptr(), ids.len());
-        // SAFETY: `out` has the number of entries that it is told.
-        unsafe {
-            call!(rl_trainer_logprobs(
-                self.as_ptr(),
-                data,
-                len,
-                num_prompt,
-                temperature,
-                out.as_mut_ptr(),
-                count
-            ))
-        }?;
-        Ok(out)
+        let mut input = raw_forward(sys::RL_OUTPUT_LOGPROBS, ids);
+        input.num_prompt = num_prompt;
+        input.temperature = temperature;
+        self.floats(&input)
+    }
+
+    /// Those of every token after the prompts of a batch, one sample after the other.
+    pub fn batch_logprobs(&self, batch: &Batch) -> Result<Vec<f32>> {
+        let mut input = raw_forward(sys::RL_OUTPUT_LOGPROBS, &[]);
+        input.batch = batch.as_ptr();
+        self.floats(&input)
     }
 
     /// Hidden states of a sequence under the weights of the last step, a row for each id.
     pub fn hidden(&self, ids: &[i32]) -> Result<Tensor> {
-        // SAFETY: the ids live during the call.
-        unsafe { object_of!(Tensor, rl_trainer_hidden(self.as_ptr(), ids.as_ptr(), ids.len())) }
+        self.forward(&raw_forward(sys::RL_OUTPUT_HIDDEN, ids))
     }
 
     /// The score of each sample, with `algo.objective = reward_model`.
     pub fn scores(&self, batch: &Batch) -> Result<Vec<f32>> {
-        let mut out = vec![0.0; batch.len()];
-        let (data, len) = (out.as_mut_ptr(), out.len());
-        // SAFETY: `out` has the number of entries that it is told.
-        unsafe { call!(rl_trainer_scores(self.as_ptr(), batch.as_ptr(), data, len)) }?;
-        Ok(out)
+        let mut input = raw_forward(sys::RL_OUTPUT_SCORES, &[]);
+        input.batch = batch.as_ptr();
+        self.floats(&input)
+    }
+
+    fn floats(&self, input: &sys::rl_forward) -> Result<Vec<f32>> {
+        self.forward(input)?.as_slice().map(<[f32]>::to_vec)
+    }
+
+    /// What the input points to must live.
+    fn forward(&self, input: &sys::rl_forward) -> Result<Tensor> {
+        // SAFETY: the handles are those of objects that live during the call.
+        unsafe { object_of!(Tensor, rl_trainer_forward(self.as_ptr(), input)) }
     }
 
     /// Writes the critic of `algo.advantage = gae`, as [`Model::save`] the policy.
@@ -106,4 +110,13 @@ impl Trainer {
         // SAFETY: as for set_advantage.
         unsafe { call!(rl_trainer_set_loss(self.as_ptr(), function, user_data, end)) }
     }
+}
+
+fn raw_forward(output: i32, ids: &[i32]) -> sys::rl_forward {
+    // SAFETY: the function writes the struct that it is given.
+    let mut raw = unsafe { initial!(rl_forward, rl_forward_init) };
+    raw.output = output;
+    raw.ids = optional(ids);
+    raw.num_ids = ids.len();
+    raw
 }

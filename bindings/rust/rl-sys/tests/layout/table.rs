@@ -271,6 +271,20 @@ pub fn structs(out: &mut String) {
     );
     layout!(
         out,
+        rl_content,
+        struct_size,
+        ids,
+        num_ids
+    );
+    layout!(
+        out,
+        rl_turn,
+        struct_size,
+        sampling,
+        priority
+    );
+    layout!(
+        out,
         rl_buffer_file_info,
         struct_size,
         step,
@@ -282,6 +296,27 @@ pub fn structs(out: &mut String) {
         vocab,
         has_model,
         reserved
+    );
+    layout!(
+        out,
+        rl_step,
+        struct_size,
+        batch,
+        advantages,
+        num_advantages
+    );
+    layout!(
+        out,
+        rl_forward,
+        struct_size,
+        output,
+        reserved,
+        batch,
+        ids,
+        num_ids,
+        num_prompt,
+        temperature,
+        reserved2
     );
     layout!(
         out,
@@ -506,6 +541,9 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_STATE_FAILED", RL_STATE_FAILED as u64),
     ("RL_PERIOD_TOTAL", RL_PERIOD_TOTAL as u64),
     ("RL_PERIOD_INTERVAL", RL_PERIOD_INTERVAL as u64),
+    ("RL_OUTPUT_LOGPROBS", RL_OUTPUT_LOGPROBS as u64),
+    ("RL_OUTPUT_HIDDEN", RL_OUTPUT_HIDDEN as u64),
+    ("RL_OUTPUT_SCORES", RL_OUTPUT_SCORES as u64),
     ("RL_DEVICE_CPU", RL_DEVICE_CPU as u64),
     ("RL_SAMPLE_IDS", RL_SAMPLE_IDS as u64),
     ("RL_SAMPLE_LOGPROBS", RL_SAMPLE_LOGPROBS as u64),
