@@ -128,7 +128,7 @@ RL_AT(rl_engine_stats, blocks_total, 32);
 RL_AT(rl_engine_stats, forwards, 56);
 RL_AT(rl_engine_stats, decode_ns, 80);
 RL_AT_LEAST(rl_engine_stats, 224);
-RL_AT(rl_engine_stats, begun, 88);
+RL_AT(rl_engine_stats, started, 88);
 
 RL_AT(rl_buffer_file_info, struct_size, 0);
 RL_AT(rl_buffer_file_info, step, 8);

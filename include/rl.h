@@ -23,8 +23,8 @@
  *
  * Status. Functions that can fail return rl_status and take `rl_error **err` last. err may be NULL.
  * Otherwise every call writes *err: NULL unless the function failed, else a record that the caller
- * releases with rl_error_release. RL_TIMEOUT, RL_DONE and RL_INTERRUPTED are results, not failures:
- * they leave *err NULL. Treat a code unknown to you as a failure.
+ * releases with rl_error_release. Codes below RL_INVALID_ARGUMENT are results, not failures: they
+ * leave *err NULL. Treat a code unknown to you as a failure.
  *
  * Outs. Result parameters come before err and may not be NULL, unless their comment says so.
  * Whenever the status is not RL_OK they are zero or NULL; a result struct is zeroed except for its
@@ -112,9 +112,12 @@ typedef int32_t rl_status;
 enum {
   /* Results. */
   RL_OK = 0,          /* done */
-  RL_TIMEOUT = 1,     /* nothing came within the timeout */
+  RL_TIMEOUT = 1,     /* what the call waits for did not come within its timeout */
   RL_DONE = 2,        /* nothing more will come; sticky */
-  RL_INTERRUPTED = 3, /* rl_pipeline_interrupt or rl_engine_pause ended the call */
+  RL_INTERRUPTED = 3, /* rl_pipeline_interrupt ended the call */
+  RL_WOULD_BLOCK = 4, /* there is nothing yet: call again later. The call itself never waits */
+  RL_IDLE = 5,        /* there is nothing to do until new work is given */
+  RL_PAUSED = 6,      /* the engine is paused */
   /* Failures. */
   RL_INVALID_ARGUMENT = 16,    /* NULL, malformed text, a struct too small, unknown flags */
   RL_OUT_OF_RANGE = 17,        /* a value outside its range; nothing is ever clamped */
@@ -937,7 +940,7 @@ RL_API void rl_event_queue_release(rl_event_queue* queue);
 /* States of a pipeline. */
 enum {
   RL_STATE_IDLE = 0,
-  RL_STATE_DRAWING = 1,
+  RL_STATE_FETCHING = 1, /* takes prompts from the data or from the feed */
   RL_STATE_GENERATING = 2,
   RL_STATE_SCORING = 3,
   RL_STATE_TRAINING = 4,
@@ -1049,7 +1052,7 @@ RL_API rl_status rl_pipeline_finish_feed(rl_pipeline* pipeline, rl_error** err);
 RL_API rl_status rl_pipeline_pause(rl_pipeline* pipeline, rl_error** err);
 
 /* Ends a pause of the loop. No effect when it is not paused. Thread: any. */
-RL_API rl_status rl_pipeline_resume(rl_pipeline* pipeline, rl_error** err);
+RL_API rl_status rl_pipeline_unpause(rl_pipeline* pipeline, rl_error** err);
 
 /* Ends the loop: a step in training is finished, one in rollout or scoring is abandoned. RL_OK when
  * the loop ended in time, RL_TIMEOUT when it is still ending. A timeout_ns > 0 is also a deadline
@@ -1103,6 +1106,16 @@ RL_API rl_status rl_pipeline_close_result(const rl_pipeline* pipeline, rl_error*
 /* The path of the checkpoint that the run was resumed from; empty for a fresh run. Thread: any. */
 RL_API rl_status rl_pipeline_resumed_from(const rl_pipeline* pipeline, rl_bytes** path,
                                           rl_error** err);
+
+/* Writes a report of a pipeline as one HTML file that loads nothing and runs no script: curves of
+ * its steps from metrics.jsonl, evaluations from metrics.eval_jsonl, responses from
+ * metrics.samples, memory as planned and as held, settings, and where the time went. Those files
+ * are read in their present state on disk; the page names what is missing and what it could not
+ * read. profiler may be NULL: the times then come from profiler.timeline.enable, if set. Paths in
+ * options are cut to their last component. A report of a running pipeline shows the steps so far,
+ * and nothing waits for it. The file appears by one rename. Thread: any. */
+RL_API rl_status rl_pipeline_write_report(const rl_pipeline* pipeline, const rl_profiler* profiler,
+                                          const char* path, size_t path_len, rl_error** err);
 
 /* ---- batch ---- */
 
@@ -1166,11 +1179,11 @@ typedef struct rl_engine_stats {
   uint64_t forwards;
   uint64_t nonfinite;            /* samples that ended because logits were not finite */
   int64_t prefill_ns, decode_ns; /* time of forwards with prefill, and of pure decoding */
-  uint64_t begun; /* samples now that run, or ran before a preemption; a drain waits for these */
-  uint64_t blocks_peak;  /* most KV blocks in use at once; over replicas, the sum of their peaks */
-  int64_t busy_ns;       /* time with work to do, up to the last forward */
-  uint64_t drawn_tokens; /* tokens generated */
-  uint64_t admitted;     /* samples that started to run for the first time */
+  uint64_t started; /* samples now that run, or ran before a preemption; a drain waits for these */
+  uint64_t blocks_peak; /* most KV blocks in use at once; over replicas, the sum of their peaks */
+  int64_t busy_ns;      /* time with work to do, up to the last forward */
+  uint64_t generated_tokens;          /* tokens generated */
+  uint64_t admitted;                  /* samples that started to run for the first time */
   uint64_t finished, aborted;         /* samples that ended; those of them that were aborted */
   int64_t queue_ns, longest_queue_ns; /* submission to first run: sum and maximum over `admitted` */
   uint64_t first_tokens;              /* samples that got their first token */
@@ -1178,7 +1191,7 @@ typedef struct rl_engine_stats {
   uint64_t preemptions, swapped_blocks; /* preemptions of samples; KV blocks copied to swap space */
   uint64_t looked_up_tokens, cached_tokens; /* tokens of samples that started to run; those of them
                                                whose KV was found in the prefix cache */
-  uint64_t mixed_kv_tokens; /* those of drawn_tokens that were generated from keys and values of
+  uint64_t mixed_kv_tokens; /* those of generated_tokens that were generated from keys and values of
                                older weights */
 } rl_engine_stats;
 
@@ -1211,46 +1224,48 @@ RL_API void rl_engine_destroy(rl_engine* engine);
 RL_API rl_status rl_engine_submit(rl_engine* engine, const rl_request* request,
                                   uint64_t* first_sample_id, rl_error** err);
 
-/* Computes one forward of the engine. RL_OK when it did, RL_DONE when there is nothing to do,
- * RL_INTERRUPTED while the engine is paused. Thread: any. */
+/* Computes one forward of the engine. RL_OK when it did, RL_IDLE when there is nothing to do,
+ * RL_PAUSED while the engine is paused. Thread: any. */
 RL_API rl_status rl_engine_step(rl_engine* engine, rl_error** err);
 
-/* Steps the engine until nothing is left to do. RL_INTERRUPTED when it is paused before that.
- * Thread: any. */
+/* Steps the engine until nothing is left to do. RL_PAUSED when it is paused before that. Thread:
+ * any. */
 RL_API rl_status rl_engine_run(rl_engine* engine, rl_error** err);
 
-/* Pauses the engine: once a step in progress has ended nothing is computed until rl_engine_resume;
+/* Pauses the engine: once a step in progress has ended nothing is computed until rl_engine_unpause;
  * every other call works. No effect when it is already paused. Thread: any. */
 RL_API rl_status rl_engine_pause(rl_engine* engine, rl_error** err);
 
 /* Ends a pause and a drain of the engine, if any. RL_BUSY, without effect, while the weights that
  * waiting requests need are being trained. Thread: any. */
-RL_API rl_status rl_engine_resume(rl_engine* engine, rl_error** err);
+RL_API rl_status rl_engine_unpause(rl_engine* engine, rl_error** err);
 
 /* Drains the engine: from now on no sample starts; steps on this thread until those that have
- * started are finished. RL_OK when they are, RL_TIMEOUT when they did not finish in time (begun of
- * rl_engine_stats counts them), RL_INTERRUPTED when the engine is paused; the drain stays in force
- * until rl_engine_resume. Samples that have not started do not count as running: weights can be
+ * started are finished. RL_OK when they are, RL_TIMEOUT when they did not finish in time (started
+ * of rl_engine_stats counts them), RL_PAUSED when the engine is paused; the drain stays in force
+ * until rl_engine_unpause. Samples that have not started do not count as running: weights can be
  * trained. Thread: any. */
 RL_API rl_status rl_engine_drain(rl_engine* engine, int64_t timeout_ns, rl_error** err);
 
 /* Takes the samples that finished since the last call, in order of completion; if the call fails
- * they are still there. RL_TIMEOUT when none has finished but some requests are unfinished, RL_DONE
- * when none has finished and no request is unfinished. Thread: any. */
+ * they are still there. RL_WOULD_BLOCK when none has finished but some requests are unfinished,
+ * RL_IDLE when none has finished and no request is unfinished. Thread: any. */
 RL_API rl_status rl_engine_take(rl_engine* engine, rl_batch** out, rl_error** err);
 
+/* Flag of rl_engine_abort: requests with a sample that has been aborted
+ * pipeline.partial_rollout_max_aborts times are spared. */
+#define RL_ABORT_SPARE UINT64_C(1)
+
 /* Aborts all requests; rl_engine_take returns their samples as RL_FINISH_ABORTED, with the ids,
- * log-probs and versions they have so far. Thread: any. */
-RL_API rl_status rl_engine_abort(rl_engine* engine, rl_error** err);
+ * log-probs and versions they have so far. Flags: RL_ABORT_SPARE; then *num_spared samples
+ * continue. num_spared may be NULL. Thread: any. */
+RL_API rl_status rl_engine_abort(rl_engine* engine, uint64_t flags, uint64_t* num_spared,
+                                 rl_error** err);
 
 /* Aborts the one request that sample_id belongs to, as rl_engine_abort does: every unfinished
  * sample of it ends. RL_NOT_FOUND when no unfinished sample of the engine has this id. Thread:
  * any. */
 RL_API rl_status rl_engine_abort_request(rl_engine* engine, uint64_t sample_id, rl_error** err);
-
-/* Aborts requests as rl_engine_abort does, except those with a sample that has been aborted
- * pipeline.partial_rollout_max_aborts times: *num_spared samples continue. Thread: any. */
-RL_API rl_status rl_engine_interrupt(rl_engine* engine, uint64_t* num_spared, rl_error** err);
 
 /* Releases memory to the system until rl_engine_wake; addresses and plan stay. Level 1 releases the
  * engine's KV pool and workspace, level 2 also the packed weights of the model. Those are rebuilt
@@ -1277,7 +1292,7 @@ enum {
 /* The state of an engine at the end of a period, RL_PERIOD_TOTAL ..., and its counts over that
  * period. replica counts the engine.num_engines replicas from 0; -1 is all of them together, with
  * the longest times of the slowest, and an interval has none. RL_OUT_OF_RANGE names another
- * replica. Before the first interval has ended the call is RL_TIMEOUT, and without
+ * replica. Before the first interval has ended the call is RL_WOULD_BLOCK, and without
  * engine.stats_interval_ns RL_FAILED_PRECONDITION. Thread: any. */
 RL_API rl_status rl_engine_get_stats(const rl_engine* engine, int64_t replica, int32_t period,
                                      rl_engine_stats* stats, rl_error** err);
@@ -1401,8 +1416,8 @@ RL_API rl_status rl_buffer_put(rl_buffer* buffer, const rl_sample_view* sample, 
 RL_API rl_status rl_buffer_put_batch(rl_buffer* buffer, const rl_batch* batch, rl_error** err);
 
 /* Removes the complete groups of lowest ordinals from the buffer, at most max_groups, and returns
- * their samples ordered by (ordinal, slot); if the call fails they are still there. RL_TIMEOUT when
- * no group is complete. Thread: any. */
+ * their samples ordered by (ordinal, slot); if the call fails they are still there. RL_WOULD_BLOCK
+ * when no group is complete. Thread: any. */
 RL_API rl_status rl_buffer_take(rl_buffer* buffer, uint64_t max_groups, rl_batch** out,
                                 rl_error** err);
 
@@ -1436,7 +1451,7 @@ RL_API rl_status rl_buffer_save(const rl_buffer* buffer, const char* path, size_
  * weights of the run bit for bit (docs/buffer_format.md, Replay):
  *
  *   rl_buffer_load(buffer, path, RL_NUL_TERMINATED, model, &count, &err);
- *   if (rl_buffer_take(buffer, INT64_MAX, &batch, &err) == RL_OK)   RL_TIMEOUT: all were dropped
+ *   if (rl_buffer_take(buffer, INT64_MAX, &batch, &err) == RL_OK)   else all were dropped
  *     rl_trainer_step(trainer, &step, &event, &err);
  *
  * Thread: any. */
@@ -1485,7 +1500,7 @@ RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
  * corrections and filters. With algo.advantage = remax the sample of slot
  * pipeline.samples_per_prompt is the greedy response of its group and is not trained on. Samples
  * without log-probs are forwarded before the step, so that r is 1 in its first optimizer step
- * (training/foreign_samples).
+ * (training/samples_without_logprobs).
  *
  * With algo.objective = sft the loss is -log-prob of the trained tokens. With dpo it is a loss on
  * pairs, the samples of slot 0 (chosen) and slot 1 (rejected) of an ordinal. With reward_model it
@@ -1899,16 +1914,6 @@ RL_API rl_status rl_profiler_write_trace(const rl_profiler* profiler, const char
  * Thread: any. */
 RL_API rl_status rl_profiler_count(const rl_profiler* profiler, uint64_t* num_records,
                                    uint64_t* num_dropped, rl_error** err);
-
-/* Writes a report of a pipeline as one HTML file that loads nothing and runs no script: curves of
- * its steps from metrics.jsonl, evaluations from metrics.eval_jsonl, responses from
- * metrics.samples, memory as planned and as held, settings, and where the time went. Those files
- * are read in their present state on disk; the page names what is missing and what it could not
- * read. profiler may be NULL: the times then come from profiler.timeline.enable, if set. Paths in
- * options are cut to their last component. A report of a running pipeline shows the steps so far,
- * and nothing waits for it. The file appears by one rename. Thread: any. */
-RL_API rl_status rl_profiler_write_report(const rl_pipeline* pipeline, const rl_profiler* profiler,
-                                          const char* path, size_t path_len, rl_error** err);
 
 /* Time by span name, as lines "name count total_ns longest_ns" in name order. Thread: any. */
 RL_API rl_status rl_profiler_summary(const rl_profiler* profiler, rl_bytes** out, rl_error** err);

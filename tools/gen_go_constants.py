@@ -25,6 +25,7 @@ ENUMS = [("RL_OPTION_", "OptionType"), ("RL_WHEN_", "When"), ("RL_LOG_", "LogLev
          ("RL_SAMPLE_", "SampleArray"), ("RL_FORMAT_", "OptionFormat"), ("RL_PERIOD_", "Period"),
          ("RL_FILE_", "FileKind"), ("RL_FIELD_", "FieldKind"), ("RL_OUTPUT_", "Output")]
 FLAGS = [("RL_OPTION_", "OptionFlags", "Flags of an OptionInfo."),
+         ("RL_ABORT_", "AbortFlags", "Flags of rl_engine_abort."),
          ("RL_TEXT_", "TextFlags", "Flags of the text functions of a Model."),
          ("RL_SAVE_", "SaveFlags", "Flags of functions that write files."),
          ("RL_TENSOR_", "TensorFlags", "Flags of functions that return a tensor.")]

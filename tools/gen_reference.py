@@ -23,7 +23,8 @@ ITEM = re.compile(r"/\* ---- (?P<section>.*?) ---- \*/|/\*(?P<comment>.*?)\*/|"
 COMMON = ["RL_INVALID_ARGUMENT", "RL_STALE_HANDLE", "RL_WRONG_HANDLE", "RL_WRONG_THREAD",
           "RL_FORKED", "RL_OUT_OF_MEMORY", "RL_INTERNAL"]
 NAME = re.compile(r"`[^`]*`|\brl_xxx\*|\*\w+|\b(?:rl|RL)_\w+|\b[a-z]+(?:\.[a-z_0-9]+)+")
-RESULTS = ["RL_OK", "RL_TIMEOUT", "RL_DONE", "RL_INTERRUPTED"]
+RESULTS = ["RL_OK", "RL_TIMEOUT", "RL_DONE", "RL_INTERRUPTED", "RL_WOULD_BLOCK", "RL_IDLE",
+           "RL_PAUSED"]
 WIDTH = 100  # columns of prose and prototypes
 GENERATED = "Generated from `include/rl.h` and `abi/` by `tools/gen_reference.py`.\n"
 

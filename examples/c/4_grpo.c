@@ -289,7 +289,7 @@ int main(int argc, char** argv) {
                       RL_SAVE_REPLACE, &err));
   check(rl_model_digest(model, &digest, &err));
   write_summary(&r, &a, &info, digest, get(options, "runtime.seed"));
-  check(rl_profiler_write_report(r.pipeline, NULL, join(a.out, "report.html"), RL_NUL_TERMINATED,
+  check(rl_pipeline_write_report(r.pipeline, NULL, join(a.out, "report.html"), RL_NUL_TERMINATED,
                                  &err));
 
   /* Check. */

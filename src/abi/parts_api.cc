@@ -35,9 +35,9 @@ rl_status status_of(EngineStep step) {
     case EngineStep::kComputed:
       return RL_OK;
     case EngineStep::kIdle:
-      return RL_DONE;
+      return RL_IDLE;
     case EngineStep::kPaused:
-      return RL_INTERRUPTED;
+      return RL_PAUSED;
     case EngineStep::kTimedOut:
       return RL_TIMEOUT;
   }
@@ -61,10 +61,10 @@ void fill(rl_engine_stats& out, const EngineStats& stats) {
   out.nonfinite = count(stats.nonfinite);
   out.prefill_ns = stats.prefill_ns;
   out.decode_ns = stats.decode_ns;
-  out.begun = count(stats.begun);
+  out.started = count(stats.started);
   out.blocks_peak = count(stats.blocks_peak);
   out.busy_ns = stats.busy_ns;
-  out.drawn_tokens = count(stats.drawn_tokens);
+  out.generated_tokens = count(stats.generated_tokens);
   out.admitted = count(stats.admitted);
   out.finished = count(stats.finished);
   out.aborted = count(stats.aborted);
@@ -227,8 +227,8 @@ rl_status rl_engine_pause(rl_engine* engine, rl_error** err) {
   return guarded(err, engine, [&] { use(engine, "engine")->pause(); });
 }
 
-rl_status rl_engine_resume(rl_engine* engine, rl_error** err) {
-  return guarded(err, engine, [&] { use(engine, "engine")->resume(); });
+rl_status rl_engine_unpause(rl_engine* engine, rl_error** err) {
+  return guarded(err, engine, [&] { use(engine, "engine")->unpause(); });
 }
 
 rl_status rl_engine_drain(rl_engine* engine, int64_t timeout_ns, rl_error** err) {
@@ -244,27 +244,29 @@ rl_status rl_engine_take(rl_engine* engine, rl_batch** out, rl_error** err) {
     Reserved<rl_batch> place;
     const auto box = std::make_shared<BatchBox>();
     box->samples = source->take_finished();
-    if (box->samples.empty()) return source->idle() ? RL_DONE : RL_TIMEOUT;
+    if (box->samples.empty()) return source->idle() ? RL_IDLE : RL_WOULD_BLOCK;
     *out = place.fill(box);
     return RL_OK;
   });
 }
 
-rl_status rl_engine_abort(rl_engine* engine, rl_error** err) {
-  return guarded(err, engine, [&] { use(engine, "engine")->abort_all(); });
+rl_status rl_engine_abort(rl_engine* engine, uint64_t flags, uint64_t* num_spared, rl_error** err) {
+  clear(num_spared);
+  return guarded(err, engine, [&] {
+    const auto target = use(engine, "engine");
+    flags_arg(flags, RL_ABORT_SPARE, "flags");
+    int64_t spared = 0;
+    if ((flags & RL_ABORT_SPARE) != 0) {
+      spared = target->abort_unspared();
+    } else {
+      target->abort_all();
+    }
+    if (num_spared != nullptr) *num_spared = static_cast<uint64_t>(spared);
+  });
 }
 
 rl_status rl_engine_abort_request(rl_engine* engine, uint64_t sample_id, rl_error** err) {
   return guarded(err, engine, [&] { use(engine, "engine")->abort_request(sample_id); });
-}
-
-rl_status rl_engine_interrupt(rl_engine* engine, uint64_t* num_spared, rl_error** err) {
-  clear(num_spared);
-  return guarded(err, engine, [&] {
-    const auto target = use(engine, "engine");
-    require(num_spared, "num_spared");
-    *num_spared = static_cast<uint64_t>(target->interrupt());
-  });
 }
 
 rl_status rl_engine_sleep(rl_engine* engine, int32_t level, rl_error** err) {
@@ -286,7 +288,7 @@ rl_status rl_engine_get_stats(const rl_engine* engine, int64_t replica, int32_t 
       known = found.has_value();
       if (known) fill(out, *found);
     });
-    return known ? RL_OK : RL_TIMEOUT;
+    return known ? RL_OK : RL_WOULD_BLOCK;
   });
 }
 
@@ -335,7 +337,7 @@ rl_status rl_buffer_take(rl_buffer* buffer, uint64_t max_groups, rl_batch** out,
     Reserved<rl_batch> place;
     const auto box = std::make_shared<BatchBox>();
     box->samples = source->take(limit);
-    if (box->samples.empty()) return RL_TIMEOUT;
+    if (box->samples.empty()) return RL_WOULD_BLOCK;
     *out = place.fill(box);
     return RL_OK;
   });

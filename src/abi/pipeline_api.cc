@@ -116,8 +116,8 @@ rl_status rl_pipeline_pause(rl_pipeline* pipeline, rl_error** err) {
   return with_pipeline(pipeline, err, [&](Pipeline& p) { p.pause(); });
 }
 
-rl_status rl_pipeline_resume(rl_pipeline* pipeline, rl_error** err) {
-  return with_pipeline(pipeline, err, [&](Pipeline& p) { p.resume(); });
+rl_status rl_pipeline_unpause(rl_pipeline* pipeline, rl_error** err) {
+  return with_pipeline(pipeline, err, [&](Pipeline& p) { p.unpause(); });
 }
 
 rl_status rl_pipeline_stop(rl_pipeline* pipeline, int64_t timeout_ns, rl_error** err) {
@@ -169,6 +169,16 @@ rl_status rl_pipeline_resumed_from(const rl_pipeline* pipeline, rl_bytes** path,
   return with_pipeline(pipeline, err, [&](Pipeline& p) {
     require(path, "path");
     *path = make_bytes(p.resumed_from());
+  });
+}
+
+rl_status rl_pipeline_write_report(const rl_pipeline* pipeline, const rl_profiler* profiler,
+                                   const char* path, size_t path_len, rl_error** err) {
+  return with_pipeline(pipeline, err, [&](Pipeline& p) {
+    const auto recorded = profiler != nullptr ? use(profiler, "profiler") : nullptr;
+    p.write_report(path_arg(path, path_len, "path"),
+                   recorded != nullptr ? &recorded->recorder() : nullptr,
+                   {{"librl", RL_VERSION_TEXT}});
   });
 }
 

@@ -167,17 +167,6 @@ rl_status rl_profiler_write_trace(const rl_profiler* profiler, const char* path,
   });
 }
 
-rl_status rl_profiler_write_report(const rl_pipeline* pipeline, const rl_profiler* profiler,
-                                   const char* path, size_t path_len, rl_error** err) {
-  return guarded(err, pipeline, [&] {
-    const auto run = use(pipeline, "pipeline");
-    const auto recorded = profiler != nullptr ? use(profiler, "profiler") : nullptr;
-    run->write_report(path_arg(path, path_len, "path"),
-                      recorded != nullptr ? &recorded->recorder() : nullptr,
-                      {{"librl", RL_VERSION_TEXT}});
-  });
-}
-
 rl_status rl_profiler_count(const rl_profiler* profiler, uint64_t* num_records,
                             uint64_t* num_dropped, rl_error** err) {
   clear(num_records);

@@ -16,6 +16,12 @@ const char* code_name(Code code) {
       return "RL_DONE";
     case Code::kInterrupted:
       return "RL_INTERRUPTED";
+    case Code::kWouldBlock:
+      return "RL_WOULD_BLOCK";
+    case Code::kIdle:
+      return "RL_IDLE";
+    case Code::kPaused:
+      return "RL_PAUSED";
     case Code::kInvalidArgument:
       return "RL_INVALID_ARGUMENT";
     case Code::kOutOfRange:

@@ -1220,7 +1220,7 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, false, nullptr, 0, "",
      "File that receives responses as JSON lines, those of each evaluation and the best and the "
-     "worst of each step, for rl_profiler_write_report. It grows to 256 MiB at most. Empty "
+     "worst of each step, for rl_pipeline_write_report. It grows to 256 MiB at most. Empty "
      "writes none.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "verl log_val_generations"},
@@ -1434,9 +1434,9 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000},
      false, false, nullptr, 0, "aborts",
-     "rl_engine_interrupt spares a sample that has been aborted this many times, together with "
-     "its whole request. 0 spares none. A pipeline never interrupts its engines and refuses this "
-     "option.",
+     "rl_engine_abort with RL_ABORT_SPARE spares a sample that has been aborted this many times, "
+     "together with its whole request. 0 spares none. A pipeline never aborts requests of its "
+     "engines and refuses this option.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "Relax partial-rollout-max-aborted-count"},
     {"pipeline.prompts_per_step", OptionType::kI64, "8",

@@ -128,7 +128,7 @@ class Engine {
   void forget_kv();
   // Ends every request except those with a sample that max_aborts protects; returns the number of
   // samples that continue.
-  int64_t interrupt();
+  int64_t abort_unspared();
   // The number of the request that has an unfinished sample of this id.
   std::optional<uint64_t> find(uint64_t sample_id) const;
   // While admissions are off, samples that never ran wait. Initially they are on.

@@ -30,7 +30,7 @@ void Engine::abort_all() {
 
 void Engine::forget_kv() { impl_->scheduler.forget_computed(); }
 
-int64_t Engine::interrupt() {
+int64_t Engine::abort_unspared() {
   int64_t spared = 0, now_ns = impl_->clock.now_ns();
   for (const auto& [number, active] : impl_->scheduler.requests()) {
     const bool goes_on = active->was_aborted(impl_->options.max_aborts);
@@ -92,7 +92,7 @@ EngineStats Engine::stats() const {
   EngineStats stats = impl_->meter.total();
   stats.running = impl_->scheduler.num_running();
   stats.waiting = impl_->scheduler.num_waiting();
-  stats.begun = impl_->scheduler.num_begun();
+  stats.started = impl_->scheduler.num_begun();
   stats.blocks_in_use = impl_->blocks.pool().num_used();
   stats.blocks_total = impl_->blocks.pool().num_blocks();
   return stats;

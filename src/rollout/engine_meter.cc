@@ -11,12 +11,12 @@ EngineStats& operator+=(EngineStats& total, const EngineStats& one) {
       &EngineStats::running,        &EngineStats::waiting,          &EngineStats::blocks_in_use,
       &EngineStats::blocks_total,   &EngineStats::blocks_peak,      &EngineStats::busy_ns,
       &EngineStats::forwards,       &EngineStats::prefill_tokens,   &EngineStats::decode_tokens,
-      &EngineStats::prefill_ns,     &EngineStats::decode_ns,        &EngineStats::drawn_tokens,
+      &EngineStats::prefill_ns,     &EngineStats::decode_ns,        &EngineStats::generated_tokens,
       &EngineStats::admitted,       &EngineStats::finished,         &EngineStats::aborted,
       &EngineStats::nonfinite,      &EngineStats::queue_ns,         &EngineStats::first_tokens,
       &EngineStats::first_token_ns, &EngineStats::preemptions,      &EngineStats::swapped_blocks,
       &EngineStats::cached_tokens,  &EngineStats::looked_up_tokens, &EngineStats::model_ns,
-      &EngineStats::begun,          &EngineStats::mixed_kv_tokens,
+      &EngineStats::started,        &EngineStats::mixed_kv_tokens,
   };
   for (const auto field : kSums) total.*field += one.*field;
   total.longest_queue_ns = std::max(total.longest_queue_ns, one.longest_queue_ns);
@@ -48,7 +48,7 @@ void EngineMeter::sampled_first_token(int64_t waited_ns) {
 
 void EngineMeter::sampled_token(bool mixed_kv) {
   count([=](EngineStats& s) {
-    ++s.drawn_tokens;
+    ++s.generated_tokens;
     s.mixed_kv_tokens += mixed_kv;
   });
 }
@@ -106,7 +106,7 @@ void EngineMeter::settle(const Scheduler& scheduler, const KvBlocks& blocks, int
   last_ = current_;
   last_.running = scheduler.num_running();
   last_.waiting = scheduler.num_waiting();
-  last_.begun = scheduler.num_begun();
+  last_.started = scheduler.num_begun();
   last_.blocks_in_use = blocks.pool().num_used();
   last_.blocks_total = blocks.pool().num_blocks();
   current_ = {};

@@ -90,9 +90,9 @@ void EngineSet::forget_kv() {
   for (const auto& engine : engines_) engine->forget_kv();
 }
 
-int64_t EngineSet::interrupt() {
+int64_t EngineSet::abort_unspared() {
   int64_t spared = 0;
-  for (const auto& engine : engines_) spared += engine->interrupt();
+  for (const auto& engine : engines_) spared += engine->abort_unspared();
   return spared;
 }
 

@@ -48,7 +48,7 @@ class EngineSet {
   bool abort(uint64_t number);
   void abort_all();
   void forget_kv();
-  int64_t interrupt();
+  int64_t abort_unspared();
   std::optional<uint64_t> find(uint64_t sample_id) const;
   void set_admitting(bool admitting);
   bool nothing_runnable() const;

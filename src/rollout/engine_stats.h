@@ -8,7 +8,7 @@ namespace rl {
 struct EngineStats {
   // At the end of the period.
   int64_t running = 0, waiting = 0;  // samples
-  int64_t begun = 0;                 // of these, samples that run or ran: a drain waits for them
+  int64_t started = 0;               // of these, samples that run or ran: a drain waits for them
   int64_t blocks_in_use = 0, blocks_total = 0;
   int64_t blocks_peak = 0;  // most in use in a step
   // Time in which there was work, and what was done in it.
@@ -18,7 +18,7 @@ struct EngineStats {
   int64_t prefill_ns = 0, decode_ns = 0;  // wall time of steps that prefilled, of pure decode steps
   // Of both, in the forward and the head; the rest is scheduling and sampling.
   int64_t model_ns = 0;
-  int64_t drawn_tokens = 0;
+  int64_t generated_tokens = 0;
   // Sampled tokens that attended to keys and values of older weights.
   int64_t mixed_kv_tokens = 0;
   // Samples that ran for the first time, and those that ended.

@@ -198,18 +198,18 @@ TEST_F(AbiBadRequests, ValuesOfSamplingAreRefusedWhereTheyAreSet) {
 }
 
 TEST_F(AbiBadRequests, AnAbortIsAllowedAtAnyTime) {
-  EXPECT_RL_OK(rl_engine_abort(engine_, &err));
+  EXPECT_RL_OK(rl_engine_abort(engine_, 0, nullptr, &err));
   rl_batch* none = nullptr;
-  EXPECT_EQ(rl_engine_take(engine_, &none, nullptr), RL_DONE);
+  EXPECT_EQ(rl_engine_take(engine_, &none, nullptr), RL_IDLE);
   for (const int steps : {0, 1, 7}) {
     submit_canaries(engine_);
     for (int i = 0; i < steps; ++i) EXPECT_RL_OK(rl_engine_step(engine_, &err));
-    EXPECT_RL_OK(rl_engine_abort(engine_, &err));
-    EXPECT_EQ(rl_engine_step(engine_, nullptr), RL_DONE);
+    EXPECT_RL_OK(rl_engine_abort(engine_, 0, nullptr, &err));
+    EXPECT_EQ(rl_engine_step(engine_, nullptr), RL_IDLE);
     const Samples ended = take_all(engine_);
     EXPECT_EQ(ended.finish, std::vector<int32_t>(6, RL_FINISH_ABORTED));
   }
-  EXPECT_RL_OK(rl_engine_abort(engine_, &err));
+  EXPECT_RL_OK(rl_engine_abort(engine_, 0, nullptr, &err));
   EXPECT_RL_OK(train(host_.trainer, host_.batch, &event_, &err));
   rl_event_release(event_);
 }

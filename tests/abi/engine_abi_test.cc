@@ -103,7 +103,7 @@ TEST_F(AbiEngine, AnAbortedSampleComesBackWholeAndGoesOn) {
 
 TEST_F(AbiEngine, ASampleThatNeverRanGoesOnToo) {
   const uint64_t id = submit(request_of(tokens(4)));
-  EXPECT_RL_OK(rl_engine_abort(host_.engine, &err));
+  EXPECT_RL_OK(rl_engine_abort(host_.engine, 0, nullptr, &err));
   const rl_sample_view none = take().at(0);
   EXPECT_EQ(none.num_ids, none.num_prompt);
   submit(resume_of(tokens(4), none));
@@ -116,7 +116,7 @@ TEST_F(AbiEngine, ASampleThatNeverRanGoesOnToo) {
 TEST_F(AbiEngine, WhatIsWrongWithASampleToGoOnFromIsNamed) {
   submit(request_of(tokens(4)));
   steps(2);
-  EXPECT_RL_OK(rl_engine_abort(host_.engine, &err));
+  EXPECT_RL_OK(rl_engine_abort(host_.engine, 0, nullptr, &err));
   const rl_sample_view good = take().at(0);
   const auto refuse = [&](const char* key, rl_status status, auto&& spoil) {
     rl_sample_view bad = good;
@@ -175,7 +175,7 @@ TEST_F(AbiEngine, InterruptSparesNoneWithoutALimit) {
   submit(request_of(tokens(8), 2));
   steps(1);
   uint64_t spared = 7;
-  EXPECT_RL_OK(rl_engine_interrupt(host_.engine, &spared, &err));
+  EXPECT_RL_OK(rl_engine_abort(host_.engine, RL_ABORT_SPARE, &spared, &err));
   EXPECT_EQ(spared, 0u);
   EXPECT_EQ(take().size(), 2u);
 }
@@ -185,22 +185,22 @@ TEST_F(AbiEngine, PauseAndDrainSayWhatTheyDid) {
   submit(request_of(tokens(4), 2));
   steps(1);
   EXPECT_RL_OK(rl_engine_pause(host_.engine, &err));
-  EXPECT_EQ(rl_engine_step(host_.engine, nullptr), RL_INTERRUPTED);
-  EXPECT_EQ(rl_engine_run(host_.engine, nullptr), RL_INTERRUPTED);
-  EXPECT_EQ(rl_engine_drain(host_.engine, -1, nullptr), RL_INTERRUPTED);
-  EXPECT_RL_OK(rl_engine_resume(host_.engine, &err));
+  EXPECT_EQ(rl_engine_step(host_.engine, nullptr), RL_PAUSED);
+  EXPECT_EQ(rl_engine_run(host_.engine, nullptr), RL_PAUSED);
+  EXPECT_EQ(rl_engine_drain(host_.engine, -1, nullptr), RL_PAUSED);
+  EXPECT_RL_OK(rl_engine_unpause(host_.engine, &err));
   rl_error* err = nullptr;
   EXPECT_EQ(rl_engine_drain(host_.engine, 0, &err), RL_TIMEOUT);
   EXPECT_EQ(err, nullptr);
-  EXPECT_EQ(stats().begun, 4u);
+  EXPECT_EQ(stats().started, 4u);
   EXPECT_EQ(stats().waiting, 2u);
   EXPECT_RL_OK(rl_engine_drain(host_.engine, -1, &err));
-  EXPECT_EQ(stats().begun, 0u);
-  EXPECT_EQ(rl_engine_step(host_.engine, nullptr), RL_DONE);
+  EXPECT_EQ(stats().started, 0u);
+  EXPECT_EQ(rl_engine_step(host_.engine, nullptr), RL_IDLE);
   EXPECT_EQ(take().size(), 4u);
   rl_event_release(host_.event);
   host_.train();
-  EXPECT_RL_OK(rl_engine_resume(host_.engine, &err));
+  EXPECT_RL_OK(rl_engine_unpause(host_.engine, &err));
   EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
   EXPECT_EQ(take().size(), 2u);
 }
@@ -231,7 +231,7 @@ TEST_F(AbiEngine, AConversationIsOneSampleOfSeveralTurns) {
   rl_conversation* other = nullptr;
   EXPECT_RL_OK(rl_conversation_fork(c, &other, &err));
   rl_batch* batch = nullptr;
-  EXPECT_EQ(rl_engine_take(host_.engine, &batch, nullptr), RL_DONE) << "turns are not taken";
+  EXPECT_EQ(rl_engine_take(host_.engine, &batch, nullptr), RL_IDLE) << "turns are not taken";
   EXPECT_RL_OK(rl_conversation_sample(other, &batch, &err));
   taken_.push_back(batch);
   rl_conversation_destroy(other);

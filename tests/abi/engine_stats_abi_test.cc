@@ -36,7 +36,7 @@ TEST(AbiEngineStats, ReplicasAddUpAndIntervalsAreOfOne) {
   set(host.options, "sampling.ignore_eos", "true");
   rl_engine* engine = nullptr;
   EXPECT_RL_OK(rl_engine_create(host.model, host.options, &engine, &err));
-  EXPECT_EQ(status_of(engine, 1, RL_PERIOD_INTERVAL), RL_TIMEOUT);
+  EXPECT_EQ(status_of(engine, 1, RL_PERIOD_INTERVAL), RL_WOULD_BLOCK);
   EXPECT_EQ(status_of(engine, 2, RL_PERIOD_INTERVAL), RL_OUT_OF_RANGE);
   EXPECT_EQ(status_of(engine, -1, RL_PERIOD_INTERVAL), RL_OUT_OF_RANGE);
   EXPECT_EQ(status_of(engine, 2, RL_PERIOD_TOTAL), RL_OUT_OF_RANGE);
@@ -54,7 +54,7 @@ TEST(AbiEngineStats, ReplicasAddUpAndIntervalsAreOfOne) {
   EXPECT_EQ(all.finished, 5u);
   EXPECT_EQ(all.admitted, 5u);
   EXPECT_EQ(all.aborted, 0u);
-  EXPECT_EQ(all.drawn_tokens, 5u * 4);
+  EXPECT_EQ(all.generated_tokens, 5u * 4);
   EXPECT_EQ(all.first_tokens, 5u);
   EXPECT_EQ(all.blocks_total, first.blocks_total + second.blocks_total);
   EXPECT_EQ(all.busy_ns, first.busy_ns + second.busy_ns);

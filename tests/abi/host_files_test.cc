@@ -107,7 +107,7 @@ struct HostedRun {
     return did(rl_model_save(model, dir.data(), dir.size(), RL_DTYPE_F32, RL_SAVE_REPLACE, err()));
   }
   bool report(const std::string& path) {
-    return did(rl_profiler_write_report(pipeline, nullptr, path.data(), path.size(), err()));
+    return did(rl_pipeline_write_report(pipeline, nullptr, path.data(), path.size(), err()));
   }
   uint64_t digest() const {
     uint64_t out = 0;

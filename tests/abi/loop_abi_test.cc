@@ -131,7 +131,7 @@ TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
   EXPECT_EQ(compared, 0) << "nobody knows which weights drew them";
   rl_event_release(step);
   EXPECT_EQ(train(host.trainer, batch, advantages, 1, &step, nullptr), RL_INVALID_ARGUMENT);
-  EXPECT_EQ(rl_buffer_take(host.buffer, 1, &batch, nullptr), RL_TIMEOUT);
+  EXPECT_EQ(rl_buffer_take(host.buffer, 1, &batch, nullptr), RL_WOULD_BLOCK);
   EXPECT_EQ(batch, nullptr);
 }
 
@@ -168,7 +168,7 @@ TEST(AbiParts, SamplesWithoutLogprobsTrainAtARatioOfOne) {
   rl_event* step = nullptr;
   EXPECT_RL_OK(train(host.trainer, batch, &step, &err));
   EXPECT_EQ(metric_of(step, "actor/ratio_max"), 1);
-  EXPECT_EQ(metric_of(step, "training/foreign_samples"), 2);
+  EXPECT_EQ(metric_of(step, "training/samples_without_logprobs"), 2);
   rl_event_release(step);
   rl_batch_release(batch);
 }
@@ -364,7 +364,7 @@ TEST(AbiParts, TheReportIsOneFileOfAPipelineWithOrWithoutAProfiler) {
   Host host;
   const std::string path = ::testing::TempDir() + "abi_report.html";
   const auto write = [&](const rl_pipeline* pipeline, const rl_profiler* profiler, rl_error** err) {
-    return rl_profiler_write_report(pipeline, profiler, path.c_str(), RL_NUL_TERMINATED, err);
+    return rl_pipeline_write_report(pipeline, profiler, path.c_str(), RL_NUL_TERMINATED, err);
   };
   for (const rl_profiler* profiler : {host.profiler, static_cast<rl_profiler*>(nullptr)}) {
     EXPECT_RL_OK(write(host.pipeline, profiler, &err));
@@ -382,7 +382,7 @@ TEST(AbiParts, TheReportIsOneFileOfAPipelineWithOrWithoutAProfiler) {
   EXPECT_NE(write(host.pipeline, stale, &err), RL_OK) << "a handle of another kind";
   EXPECT_EQ(text_of(err, RL_ERROR_KEY), "profiler");
   rl_error_release(err);
-  EXPECT_EQ(rl_profiler_write_report(host.pipeline, nullptr, "", 0, nullptr), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(rl_pipeline_write_report(host.pipeline, nullptr, "", 0, nullptr), RL_INVALID_ARGUMENT);
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 

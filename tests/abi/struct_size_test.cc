@@ -174,7 +174,7 @@ TEST_F(StructSize, LargerInputsMustBeZeroWhereUnknown) {
   // What a call put into an object does not stand in the way of the next.
   const auto fresh = [&] {
     rl_batch* batch = nullptr;
-    rl_engine_abort(host.engine, nullptr);
+    rl_engine_abort(host.engine, 0, nullptr, nullptr);
     rl_engine_take(host.engine, &batch, nullptr);
     rl_batch_release(batch);
     rl_buffer_destroy(host.buffer);

@@ -276,7 +276,7 @@ TEST_F(Tensors, WeightsAreNotSetUnderRunningRequestsOrAPipeline) {
   uint64_t id = 0;
   EXPECT_RL_OK(rl_engine_submit(host_.engine, &request, &id, &err));
   expect_refused({kNorm}, {norm}, RL_BUSY, "");
-  EXPECT_RL_OK(rl_engine_abort(host_.engine, &err));
+  EXPECT_RL_OK(rl_engine_abort(host_.engine, 0, nullptr, &err));
   uint64_t version = 0;
   EXPECT_RL_OK(rl_model_set_weights(host_.model, &kNorm, nullptr, &norm, 1, &version, &err));
   EXPECT_RL_OK(rl_pipeline_start(host_.pipeline, &err));

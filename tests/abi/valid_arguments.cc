@@ -84,11 +84,11 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_pipeline_save_critic", RL_FAILED_PRECONDITION},  // no critic
       {"rl_trainer_save_critic", RL_FAILED_PRECONDITION},
       {"rl_pipeline_close_result", RL_FAILED_PRECONDITION},  // it did not run
-      {"rl_engine_step", RL_DONE},                           // no request
-      {"rl_engine_take", RL_DONE},
+      {"rl_engine_step", RL_IDLE},                           // no request
+      {"rl_engine_take", RL_IDLE},
       {"rl_engine_abort_request", RL_NOT_FOUND},
-      {"rl_buffer_take", RL_TIMEOUT},    // no whole group
-      {"rl_buffer_load", RL_NOT_FOUND},  // with or without a model
+      {"rl_buffer_take", RL_WOULD_BLOCK},  // no whole group
+      {"rl_buffer_load", RL_NOT_FOUND},    // with or without a model
   };
   return table;
 }

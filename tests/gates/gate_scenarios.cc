@@ -198,7 +198,7 @@ uint64_t run_grpo(const Api& rl, const Place& place) {
   serve(rl, host, pipeline);
   CALL(rl_pipeline_close_result, pipeline);
   const std::string report = place.dir + "/report.html";
-  CALL(rl_profiler_write_report, pipeline, nullptr, report.c_str(), report.size());
+  CALL(rl_pipeline_write_report, pipeline, nullptr, report.c_str(), report.size());
   uint64_t digest = 0;
   CALL(rl_model_digest, m.model, &digest);
   return digest;

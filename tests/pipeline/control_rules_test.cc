@@ -124,10 +124,10 @@ TEST(ControlRules, OnlyAPauseOrAStopMustBeActedOn) {
   EXPECT_FALSE(must_act());
   run.control.pause();
   EXPECT_TRUE(must_act());
-  run.control.resume();
+  run.control.unpause();
   EXPECT_FALSE(must_act());
-  EXPECT_TRUE(run.control.enter(PipelineState::kDrawing));
-  EXPECT_EQ(run.state(), PipelineState::kDrawing);
+  EXPECT_TRUE(run.control.enter(PipelineState::kFetching));
+  EXPECT_EQ(run.state(), PipelineState::kFetching);
   EXPECT_FALSE(run.control.stopping());
   run.control.stop(0);
   EXPECT_TRUE(must_act());

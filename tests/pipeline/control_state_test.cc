@@ -17,7 +17,7 @@ struct Started {
 };
 
 TEST(ControlState, EveryStateHasItsName) {
-  const char* const names[] = {"idle",     "drawing",    "generating", "scoring",
+  const char* const names[] = {"idle",     "fetching",   "generating", "scoring",
                                "training", "publishing", "evaluating", "checkpointing",
                                "paused",   "stopping",   "done",       "failed"};
   int32_t state = 0;

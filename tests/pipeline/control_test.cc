@@ -58,7 +58,7 @@ TEST(Control, StopWhileWaitingForPromptsEndsTheRun) {
   o.set_string("data.path", "");
   Rig rig(o);
   rig.pipeline().start();
-  EXPECT_EQ(wait_for_state(rig.pipeline(), PipelineState::kDrawing), PipelineState::kDrawing);
+  EXPECT_EQ(wait_for_state(rig.pipeline(), PipelineState::kFetching), PipelineState::kFetching);
   EXPECT_TRUE(rig.pipeline().stop(10 * kSecond));
   EXPECT_EQ(rig.pipeline().next(0).status, Code::kDone);
 }
@@ -133,14 +133,14 @@ TEST(Control, APausedLoopIsIdleAndContinues) {
   rig.pipeline().start();
   EXPECT_EQ(wait_for_state(rig.pipeline(), PipelineState::kPaused), PipelineState::kPaused);
   EXPECT_EQ(rig.pipeline().next(50'000'000).status, Code::kTimeout);
-  rig.pipeline().resume();
+  rig.pipeline().unpause();
   int samples = 0;
   rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
     p.score(s->id, low_id_reward(*s));
     if (++samples % 5 != 0) return;
     p.pause();
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    p.resume();
+    p.unpause();
   };
   EXPECT_EQ(rig.serve().fingerprint(), expected);
 }
@@ -158,7 +158,7 @@ TEST(Control, APausedLoopDoesNothingWhenItIsWoken) {
   }
   EXPECT_EQ(rig.pipeline().next(20'000'000).status, Code::kTimeout);
   EXPECT_EQ(rig.pipeline().status().ledger.attempts_started, 0);
-  rig.pipeline().resume();
+  rig.pipeline().unpause();
   rig.serve();
 }
 
@@ -173,7 +173,7 @@ TEST(Control, ASecondStartIsRefusedWithTheState) {
   rig.pipeline().start();
   wait_for_state(rig.pipeline(), PipelineState::kPaused);
   refused("paused");
-  rig.pipeline().resume();
+  rig.pipeline().unpause();
   rig.serve();
   refused("done");
 }

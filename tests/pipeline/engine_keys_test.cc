@@ -250,7 +250,7 @@ TEST(EngineKeys, WithoutALengthTheLongestSequenceIsTheModels) {
   EXPECT_TRUE(contains(e.message, "engine.max_model_len 128"));
   bench.submit(ids_from(0, 100), 28);
   bench.serve();
-  EXPECT_EQ(bench.engine().stats().drawn_tokens, 28);
+  EXPECT_EQ(bench.engine().stats().generated_tokens, 28);
   EXPECT_EQ(engine_options_from(bench.options(), 128).max_model_len, 128);
 }
 

@@ -77,7 +77,7 @@ TEST(EngineMetrics, AnIntervalHasItsFiguresInTheirUnits) {
   s.preemptions = 2;
   s.cached_tokens = 30;
   s.looked_up_tokens = 40;
-  s.drawn_tokens = 500;
+  s.generated_tokens = 500;
   s.admitted = 4;
   s.queue_ns = 6'000'000'000;
   s.longest_queue_ns = 3'000'000'000;

@@ -139,10 +139,10 @@ TEST(EngineSession, TheAbortLimitIsAnOption) {
                          : "pipeline.partial_rollout_max_aborts=0"});
     parts.engine->submit(parts.request());
     parts.steps(3);
-    EXPECT_EQ(parts.engine->interrupt(), 0);
+    EXPECT_EQ(parts.engine->abort_unspared(), 0);
     parts.engine->submit(parts.resume(parts.engine->take_finished().at(0)));
     parts.steps(3);
-    EXPECT_EQ(parts.engine->interrupt(), limited ? 1 : 0);
+    EXPECT_EQ(parts.engine->abort_unspared(), limited ? 1 : 0);
     EXPECT_EQ(parts.engine->take_finished().size(), limited ? 0u : 1u);
     parts.engine->abort_all();
     EXPECT_EQ(parts.engine->take_finished().size(), limited ? 1u : 0u) << "abort spares nobody";
@@ -155,7 +155,7 @@ TEST(EngineSession, APauseBeforeTheFirstRequestHolds) {
   parts.engine->submit(parts.request());
   EXPECT_EQ(parts.engine->run(), EngineStep::kPaused);
   EXPECT_EQ(parts.engine->stats().forwards, 0);
-  parts.engine->resume();
+  parts.engine->unpause();
   EXPECT_EQ(parts.engine->run(), EngineStep::kIdle);
 }
 
@@ -175,7 +175,7 @@ TEST(EngineSession, APauseComputesNothingAndHoldsTheWeights) {
   parts.engine->submit(parts.request());
   parts.engine->abort_request(id);
   EXPECT_EQ(parts.engine->take_finished().size(), 1u);
-  parts.engine->resume();
+  parts.engine->unpause();
   EXPECT_EQ(parts.engine->run(), EngineStep::kIdle);
   EXPECT_EQ(parts.engine->take_finished().size(), 1u);
 }
@@ -198,18 +198,18 @@ TEST(EngineSession, ADrainFinishesWhatHasBegunAndLetsTheWeightsChange) {
   for (int i = 0; i < 3; ++i) parts.engine->submit(parts.request(2));
   parts.steps(2);
   EXPECT_EQ(parts.engine->drain(0), EngineStep::kTimedOut);
-  EXPECT_EQ(parts.engine->stats().begun, 4);
+  EXPECT_EQ(parts.engine->stats().started, 4);
   EXPECT_EQ(parts.engine->stats().forwards, 20 + 2) << "0 only asks";
   parts.engine->submit(parts.request());
   expect_error(Code::kBusy, [&] { parts.trainer->step(batch); });
   EXPECT_EQ(parts.engine->drain(-1), EngineStep::kIdle);
   EXPECT_EQ(parts.engine->take_finished().size(), 4u);
-  EXPECT_EQ(parts.engine->stats().begun, 0);
+  EXPECT_EQ(parts.engine->stats().started, 0);
   EXPECT_EQ(parts.engine->stats().waiting, 3);
   EXPECT_EQ(parts.engine->step(), EngineStep::kIdle);
   EXPECT_EQ(parts.engine->run(), EngineStep::kIdle);
   parts.trainer->step(batch);
-  parts.engine->resume();
+  parts.engine->unpause();
   EXPECT_EQ(parts.engine->run(), EngineStep::kIdle);
   const auto after = parts.engine->take_finished();
   EXPECT_EQ(after.size(), 3u);
@@ -223,7 +223,7 @@ TEST(EngineSession, RequestsBehindADrainAreWaitedForAgain) {
   Parts parts;
   const auto batch = parts.scored();
   EXPECT_EQ(parts.engine->drain(-1), EngineStep::kIdle);
-  parts.engine->resume();
+  parts.engine->unpause();
   parts.engine->submit(parts.request());
   expect_error(Code::kBusy, [&] { parts.trainer->step(batch); });
 }
@@ -241,7 +241,7 @@ TEST(EngineSession, ADrainKeepsToItsDeadline) {
   for (int i = 0; i < 40; ++i) parts.engine->submit(parts.request(4, 28));
   parts.steps(1);
   EXPECT_EQ(parts.engine->drain(1), EngineStep::kTimedOut);
-  EXPECT_GT(parts.engine->stats().begun, 0);
+  EXPECT_GT(parts.engine->stats().started, 0);
   EXPECT_LE(parts.engine->stats().forwards, 3);
 }
 

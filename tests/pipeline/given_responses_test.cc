@@ -415,7 +415,7 @@ TEST(ForeignSamples, AreForwardedOnceSoThatTheirRatioIsOne) {
         const auto batch = host_batch(trainer, {.with_logprobs = with_logprobs});
         metrics = trainer.step(batch);
         EXPECT_EQ(metrics.get("actor/ratio_max"), 1.0);
-        EXPECT_EQ(metrics.get("training/foreign_samples"), with_logprobs ? 0.0 : 8.0);
+        EXPECT_EQ(metrics.get("training/samples_without_logprobs"), with_logprobs ? 0.0 : 8.0);
         EXPECT_EQ(metrics.get("training/old_log_prob_samples"), with_logprobs ? 0.0 : 8.0);
         EXPECT_EQ(metrics.get("timing_s/current_log_prob"), 0.0);
         for (const SamplePtr& s : batch) EXPECT_EQ(s->logprobs.empty(), !with_logprobs);

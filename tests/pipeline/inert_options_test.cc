@@ -122,7 +122,7 @@ TEST(InertOptions, APipelineInterruptsNothing) {
   const Error e = expect_error(Code::kConflict, [&] { Pipeline(model, o); });
   EXPECT_EQ(e.key, "pipeline.partial_rollout_max_aborts");
   EXPECT_EQ(e.other_key, "pipeline.mode");
-  EXPECT_TRUE(contains(e.message, "rl_engine_interrupt"));
+  EXPECT_TRUE(contains(e.message, "RL_ABORT_SPARE"));
 }
 
 TEST(InertOptions, GivenAdvantagesRefuseWhatMakesThemOutOfRewards) {

@@ -179,13 +179,13 @@ TEST(LoadingRefusals, AResumeThatIsBusyLeavesTheDrain) {
   engine.submit(request_of(o));
   {
     const LoadedModel::WriteLease write(*model, 0);
-    expect_error(Code::kBusy, [&] { engine.resume(); });
+    expect_error(Code::kBusy, [&] { engine.unpause(); });
     EXPECT_EQ(engine.step(), EngineStep::kIdle) << "it still admits nothing";
     EXPECT_EQ(engine.stats().forwards, 0);
     engine.submit(request_of(o));
     EXPECT_EQ(engine.stats().waiting, 2);
   }
-  engine.resume();
+  engine.unpause();
   EXPECT_EQ(engine.run(), EngineStep::kIdle);
   EXPECT_EQ(engine.take_finished().size(), 2u);
 }

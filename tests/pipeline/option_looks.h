@@ -130,12 +130,12 @@ inline std::string interrupt_twice(const OptionSet& o) {
   EngineSession engine(open(o, PlanUse::kGenerate), for_session(o));
   engine.submit(request_of(o, {1, 2}, 1, 8));
   engine.step();
-  const int64_t fresh = engine.interrupt();
+  const int64_t fresh = engine.abort_unspared();
   Request more = request_of(o, {}, 1, 4);
   more.resume = engine.take_finished().front();
   engine.submit(more);
   engine.step();
-  return str(fresh, " ", engine.interrupt());
+  return str(fresh, " ", engine.abort_unspared());
 }
 
 // A training step and a publication while samples are generated.

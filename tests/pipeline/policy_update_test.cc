@@ -110,12 +110,12 @@ TEST(MissingLogprobs, AreCountedInTheStep) {
   c.rows = 40;
   c.ns = 7;
   TrainMetrics m;
-  m.foreign_samples = 1;
+  m.samples_without_logprobs = 1;
   m.proximal_samples = 2;
   m.rows_not_scored = 100;
   m.proximal_ns = 10;
   c.count(m);
-  EXPECT_EQ(m.foreign_samples, 4);
+  EXPECT_EQ(m.samples_without_logprobs, 4);
   EXPECT_EQ(m.proximal_samples, 5);
   EXPECT_EQ(m.rows_not_scored, 60);
   EXPECT_EQ(m.proximal_ns, 17);
@@ -125,7 +125,7 @@ TEST(MissingLogprobs, AreCountedInTheStep) {
   m.reference_ns = 2;
   prepared.count(m);
   EXPECT_EQ(m.reference_ns, 7);
-  EXPECT_EQ(m.foreign_samples, 7);
+  EXPECT_EQ(m.samples_without_logprobs, 7);
 }
 
 TEST(PolicyUpdate, TheTrainerHasTheCoefficientThatTheControllerReached) {
@@ -173,7 +173,7 @@ TEST(PolicyUpdate, ItEndsAfterItsLastMicroBatch) {
   EXPECT_EQ(result.num_samples, 8);
   EXPECT_TRUE(result.applied);
   EXPECT_EQ(result.trained.optimizer_steps, 2);
-  EXPECT_EQ(result.trained.foreign_samples, 8);
+  EXPECT_EQ(result.trained.samples_without_logprobs, 8);
   EXPECT_EQ(result.metrics.get("critic/score/mean"), 7.0 / 8);
   EXPECT_EQ(b.model->version(), 1u);
   EXPECT_FALSE(b.model->half_trained());

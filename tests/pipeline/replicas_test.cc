@@ -149,7 +149,7 @@ std::string eventful(const std::shared_ptr<EngineSession>& part) {
   ask(3);
   EXPECT_EQ(part->drain(-1), EngineStep::kIdle);
   EXPECT_FALSE(part->idle());  // what came during the drain waits
-  part->resume();
+  part->unpause();
   part->sleep(1);
   ask(4);
   part->wake();

@@ -48,9 +48,9 @@ TEST(SessionFigures, EachEngineCountsItsOwn) {
   EXPECT_EQ(engine.run(), EngineStep::kIdle);
   EXPECT_TRUE(engine.idle());
   EXPECT_EQ(engine.stats().finished, 4);
-  EXPECT_EQ(engine.stats().drawn_tokens, 16);
+  EXPECT_EQ(engine.stats().generated_tokens, 16);
   EXPECT_EQ(engine.stats(0).finished + engine.stats(1).finished, 4);
-  EXPECT_EQ(engine.stats(0).drawn_tokens, 4 * engine.stats(0).finished);
+  EXPECT_EQ(engine.stats(0).generated_tokens, 4 * engine.stats(0).finished);
   EXPECT_EQ(engine.max_model_len(), 32);
   EXPECT_EQ(engine.vocab(), 256);
 }

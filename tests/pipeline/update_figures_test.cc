@@ -259,7 +259,7 @@ TEST(UpdateFigures, AnIntervalCountsTokensBySort) {
   s.prefill_tokens = 7;
   s.decode_tokens = 11;
   s.mixed_kv_tokens = 13;
-  s.drawn_tokens = 17;
+  s.generated_tokens = 17;
   const MetricList m = interval_metrics(0, s);
   EXPECT_EQ(m.get("perf/engine/admitted"), 3.0);
   EXPECT_EQ(m.get("perf/engine/finished"), 5.0);

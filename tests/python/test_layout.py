@@ -104,7 +104,8 @@ def test_constants_are_those_of_the_header_and_of_the_library():
                 assert rl.constant(prefix + name) == member, (kind, name)
     assert named and seen == set(named)
     assert rl.constant("RL_ABI_VERSION") == _raw.ABI_VERSION
-    assert {code.name for code in rl.RESULTS} == {"OK", "TIMEOUT", "DONE", "INTERRUPTED"}
+    assert {code.name for code in rl.RESULTS} == {
+        "OK", "TIMEOUT", "DONE", "INTERRUPTED", "WOULD_BLOCK", "IDLE", "PAUSED"}
 
 
 def test_samples_and_tokens_of_the_host_have_every_field_of_their_structs():

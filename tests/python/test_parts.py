@@ -69,15 +69,15 @@ def test_a_pause_ends_a_run_and_a_drain_lets_what_has_started_finish(host):
     engine.submit([1, 2, 3], 2)
     engine.step()
     engine.pause()
-    with pytest.raises(rl.Interrupted):
+    with pytest.raises(rl.Paused):
         engine.run()
-    engine.resume()
+    engine.unpause()
     engine.drain()
     assert len(engine.take()) == 2
     waiting = engine.submit([1, 2, 3])
     engine.drain(0)
     assert engine.take() is None
-    engine.resume()
+    engine.unpause()
     engine.run()
     assert engine.take()[0].sample_id == waiting
 
@@ -125,7 +125,7 @@ def test_foreign_samples_are_trained_on(host):
     batch = buffer.take()
     assert [sample.tag for sample in batch] == ["é, elsewhere"] * 2
     assert batch[-1].slot == 1 and batch[0].logprobs is None
-    assert trainer.step(batch).metric("training/foreign_samples") == 2
+    assert trainer.step(batch).metric("training/samples_without_logprobs") == 2
 
 
 def test_a_copy_of_a_sample_is_the_host_s_own(host):

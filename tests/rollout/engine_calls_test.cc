@@ -55,7 +55,7 @@ TEST_F(EngineCalls, AnInterruptSparesFromTheLimitOnAlsoWhatWaits) {
   test.engine.submit(request(0));
   for (const uint32_t aborts : {1, 2, 3}) test.engine.submit(aborted_before(aborts, aborts));
   step(test);
-  EXPECT_EQ(test.engine.interrupt(), 2);
+  EXPECT_EQ(test.engine.abort_unspared(), 2);
   const SampleMap ended = test.take();
   ASSERT_EQ(ended.size(), 2u);
   EXPECT_EQ(ended.at({0, 0})->num_aborts, 1u);
@@ -82,7 +82,7 @@ TEST_F(EngineCalls, TimeAfterTheLastEndIsIdle) {
   clock_.advance(1000);
   test.engine.submit(request(1));
   step(test);
-  EXPECT_EQ(test.engine.interrupt(), 0);
+  EXPECT_EQ(test.engine.abort_unspared(), 0);
   EXPECT_EQ(test.engine.stats().busy_ns, 20);
   clock_.advance(1000);
   test.engine.submit(request(2));
@@ -107,13 +107,13 @@ TEST_F(EngineCalls, WithoutAdmissionsANewRequestIsNoWork) {
   EXPECT_FALSE(test.engine.idle());
   EXPECT_FALSE(test.engine.step());
   EXPECT_EQ(test.engine.num_unfinished(), 1);
-  EXPECT_EQ(test.engine.stats().begun, 0);
+  EXPECT_EQ(test.engine.stats().started, 0);
   EXPECT_EQ(test.engine.stats().busy_ns, 0);
   test.engine.set_admitting(true);
   EXPECT_FALSE(test.engine.nothing_runnable());
   clock_.advance(50);
   step(test);
-  EXPECT_EQ(test.engine.stats().begun, 1);
+  EXPECT_EQ(test.engine.stats().started, 1);
   test.engine.set_admitting(false);
   EXPECT_FALSE(test.engine.nothing_runnable()) << "what has begun runs to its end";
   step(test);
@@ -256,7 +256,7 @@ TEST_F(EngineCalls, LogitsThatTurnNonFiniteTakeTheTokensOfTheRequestBack) {
   EXPECT_EQ(errors[0].message, "the logits for position 6 of ordinal 17 slot 3 are not finite");
   EXPECT_EQ(errors[0].location, "position 6");
   const EngineStats stats = test.engine.stats();
-  EXPECT_EQ(stats.drawn_tokens, 3);
+  EXPECT_EQ(stats.generated_tokens, 3);
   EXPECT_EQ(stats.first_tokens, 1);
   EXPECT_EQ(stats.finished, 1);
   EXPECT_EQ(stats.aborted, 1);

@@ -76,7 +76,7 @@ void expect_one_of_each(const EngineStats& s) {
   EXPECT_EQ(s.first_tokens, 2);
   EXPECT_EQ(s.first_token_ns, 13);
   EXPECT_EQ(s.longest_first_token_ns, 9);
-  EXPECT_EQ(s.drawn_tokens, 3);
+  EXPECT_EQ(s.generated_tokens, 3);
   EXPECT_EQ(s.mixed_kv_tokens, 2);
   EXPECT_EQ(s.finished, 3);
   EXPECT_EQ(s.aborted, 1);
@@ -147,7 +147,7 @@ TEST_F(EngineMeterTest, AnIntervalHasTheLevelsOfItsEndAndTheSchedulersNewCounts)
   ASSERT_TRUE(interval);
   EXPECT_EQ(interval->running, 1);
   EXPECT_EQ(interval->waiting, 1);
-  EXPECT_EQ(interval->begun, 1);
+  EXPECT_EQ(interval->started, 1);
   EXPECT_EQ(interval->blocks_in_use, 2);
   EXPECT_EQ(interval->blocks_total, 4);
   EXPECT_EQ(interval->looked_up_tokens, 20);

@@ -158,7 +158,7 @@ TEST_F(EngineSetTest, StatsAddUpAndIntervalsNameTheirEngine) {
   }
   EXPECT_EQ(forwards, (std::vector<int64_t>{5, 5}));
   EXPECT_EQ(test.set->stats().finished, 4);
-  EXPECT_EQ(test.set->stats().drawn_tokens, 20);
+  EXPECT_EQ(test.set->stats().generated_tokens, 20);
   EXPECT_EQ(test.set->stats().blocks_total, 512);
   EXPECT_EQ(test.set->last_interval(1)->forwards, 1);
 }
@@ -210,7 +210,7 @@ TEST_F(EngineSetTest, AnInterruptCountsTheSparedOfAllEngines) {
     test.set->submit(r);
   }
   EXPECT_EQ(test.loads(), (std::vector<int64_t>{3, 2}));
-  EXPECT_EQ(test.set->interrupt(), 4);
+  EXPECT_EQ(test.set->abort_unspared(), 4);
   EXPECT_EQ(test.loads(), (std::vector<int64_t>{2, 2})) << "the first engine had the fresh one";
   const SampleMap aborted = test.take();
   ASSERT_EQ(aborted.size(), 1u);

@@ -71,7 +71,7 @@ TEST_F(EngineFigures, ASampleKnowsWhenItWaitedRanAndGotATokenFirst) {
   EXPECT_EQ(s.first_tokens, 2);
   EXPECT_EQ(s.first_token_ns, 67 + 47);
   EXPECT_EQ(s.longest_first_token_ns, 67);
-  EXPECT_EQ(s.drawn_tokens, 5);
+  EXPECT_EQ(s.generated_tokens, 5);
   EXPECT_EQ(s.finished, 2);
   EXPECT_EQ(s.aborted, 0);
   EXPECT_EQ(s.busy_ns, 107);
@@ -199,9 +199,9 @@ TEST_F(EngineFigures, IntervalsAreOfBusyTimeAndAddUp) {
         const EngineStats now = test.engine.stats();
         EXPECT_EQ(interval->running, now.running);
         EXPECT_EQ(interval->waiting, now.waiting);
-        EXPECT_EQ(interval->begun, now.begun);
+        EXPECT_EQ(interval->started, now.started);
         EXPECT_EQ(interval->blocks_in_use, now.blocks_in_use);
-        begun += now.begun;
+        begun += now.started;
         sum += *interval;
       }
     }
@@ -212,7 +212,7 @@ TEST_F(EngineFigures, IntervalsAreOfBusyTimeAndAddUp) {
   EXPECT_EQ(all.busy_ns, 210);
   EXPECT_EQ(sum.busy_ns, all.busy_ns);
   EXPECT_EQ(sum.forwards, all.forwards);
-  EXPECT_EQ(sum.drawn_tokens, 9 * 4);
+  EXPECT_EQ(sum.generated_tokens, 9 * 4);
   EXPECT_EQ(sum.admitted, 9);
   EXPECT_EQ(sum.finished, 9);
   EXPECT_EQ(sum.queue_ns, all.queue_ns);

@@ -306,7 +306,7 @@ TEST_F(EngineTest, AnInterruptSparesWhatWasAbortedTooOften) {
     test.engine.submit(resumed(old, often, 30));
     test.engine.submit(young);
     for (int i = 0; i < 4; ++i) test.engine.step();
-    EXPECT_EQ(test.engine.interrupt(), limit == 0 ? 0 : 1);
+    EXPECT_EQ(test.engine.abort_unspared(), limit == 0 ? 0 : 1);
     const SampleMap aborted = test.take();
     EXPECT_EQ(aborted.size(), limit == 0 ? 3u : 2u);
     for (const auto& [key, s] : aborted) EXPECT_EQ(s->generated(), 4);

@@ -28,7 +28,7 @@ inline constexpr MetricRow kMetricTable[] = {
     {"step", "training/optimizer_steps", ""},
     {"step", "training/skipped_steps", ""},
     {"step", "training/old_log_prob_samples", ""},
-    {"step", "training/foreign_samples", ""},
+    {"step", "training/samples_without_logprobs", ""},
     {"step", "training/non_finite_samples", ""},
     {"step", "actor/loss", ""},
     {"step", "actor/pg_loss", "rewarded"},

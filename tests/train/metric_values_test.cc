@@ -134,7 +134,7 @@ TEST(MetricValues, CountsHaveTheirNames) {
   m.optimizer_steps = 18;
   m.skipped_steps = 19;
   m.proximal_samples = 20;
-  m.foreign_samples = 21;
+  m.samples_without_logprobs = 21;
   m.non_finite_samples = {7, 7, 9};
   expect_run(shown(m), {{"training/logprob_max_abs_diff", 0.5},
                         {"training/logprob_compared_tokens", 11},
@@ -152,7 +152,7 @@ TEST(MetricValues, CountsHaveTheirNames) {
                         {"training/optimizer_steps", 18},
                         {"training/skipped_steps", 19},
                         {"training/old_log_prob_samples", 20},
-                        {"training/foreign_samples", 21},
+                        {"training/samples_without_logprobs", 21},
                         {"training/non_finite_samples", 3}});
 }
 

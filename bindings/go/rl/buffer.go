@@ -59,7 +59,8 @@ func (b *Buffer) PutBatch(batch *Batch) error {
 	return outcome(C.rl_buffer_put_batch(b.ptr, batch.handle(), &record), &record, b, batch)
 }
 
-// Take gives the whole groups of lowest ordinals, at most maxGroups. ErrTimeout when none is whole.
+// Take gives the whole groups of lowest ordinals, at most maxGroups. ErrWouldBlock when none is
+// whole.
 func (b *Buffer) Take(maxGroups uint64) (*Batch, error) {
 	var out *C.rl_batch
 	var record *C.rl_error

@@ -9,14 +9,23 @@ const (
 	// OK is RL_OK: done.
 	OK Code = 0
 
-	// ErrTimeout is RL_TIMEOUT: nothing came within the timeout.
+	// ErrTimeout is RL_TIMEOUT: what the call waits for did not come within its timeout.
 	ErrTimeout Code = 1
 
 	// ErrDone is RL_DONE: nothing more will come; sticky.
 	ErrDone Code = 2
 
-	// ErrInterrupted is RL_INTERRUPTED: rl_pipeline_interrupt or rl_engine_pause ended the call.
+	// ErrInterrupted is RL_INTERRUPTED: rl_pipeline_interrupt ended the call.
 	ErrInterrupted Code = 3
+
+	// ErrWouldBlock is RL_WOULD_BLOCK: there is nothing yet: call again later. The call itself never waits.
+	ErrWouldBlock Code = 4
+
+	// ErrIdle is RL_IDLE: there is nothing to do until new work is given.
+	ErrIdle Code = 5
+
+	// ErrPaused is RL_PAUSED: the engine is paused.
+	ErrPaused Code = 6
 
 	// ErrInvalidArgument is RL_INVALID_ARGUMENT: NULL, malformed text, a struct too small, unknown flags.
 	ErrInvalidArgument Code = 16
@@ -341,8 +350,8 @@ const (
 	// StateIdle is RL_STATE_IDLE.
 	StateIdle State = 0
 
-	// StateDrawing is RL_STATE_DRAWING.
-	StateDrawing State = 1
+	// StateFetching is RL_STATE_FETCHING: takes prompts from the data or from the feed.
+	StateFetching State = 1
 
 	// StateGenerating is RL_STATE_GENERATING.
 	StateGenerating State = 2
@@ -469,6 +478,14 @@ const (
 
 	// OptionNotEmpty is RL_OPTION_NOT_EMPTY: an empty text is not valid.
 	OptionNotEmpty OptionFlags = 128
+)
+
+// AbortFlags: Flags of rl_engine_abort.
+type AbortFlags uint64
+
+const (
+	// AbortSpare is RL_ABORT_SPARE.
+	AbortSpare AbortFlags = 1
 )
 
 // TextFlags: Flags of the text functions of a Model.

@@ -272,7 +272,7 @@ func cutRun(t *testing.T, engine *Engine) int {
 		if !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		ok(t, engine.Resume())
+		ok(t, engine.Unpause())
 	}
 }
 

@@ -26,10 +26,10 @@ type Request struct {
 
 // EngineStats are what an engine holds at the end of a time, and counts over that time.
 type EngineStats struct {
-	Running, Waiting, Begun               uint64 // samples now
+	Running, Waiting, Started             uint64 // samples now
 	BlocksInUse, BlocksTotal, BlocksPeak  uint64 // KV blocks
 	PrefillTokens, DecodeTokens, Forwards uint64
-	DrawnTokens, MixedKVTokens            uint64
+	GeneratedTokens, MixedKVTokens        uint64
 	Admitted, Finished, Aborted           uint64 // samples
 	Nonfinite, Preemptions, SwappedBlocks uint64
 	LookedUpTokens, CachedTokens          uint64
@@ -72,15 +72,15 @@ func (e *Engine) Submit(request Request) (uint64, error) {
 	return uint64(out), outcome(status, &record, e, request.Sampling)
 }
 
-// Step computes one forward. ErrDone when there is nothing to do, ErrInterrupted while the engine
-// pauses.
+// Step computes one forward. ErrIdle when there is nothing to do, ErrPaused while the engine is
+// paused.
 func (e *Engine) Step() error {
 	var record *C.rl_error
 	return outcome(C.rl_engine_step(e.ptr, &record), &record, e)
 }
 
 // Run steps until nothing is left to do. Once ctx is done the engine pauses, as by Pause, and Run
-// waits for the forward under way and returns ctx.Err(); after Resume the samples go on.
+// waits for the forward under way and returns ctx.Err(); after Unpause the samples go on.
 func (e *Engine) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -88,33 +88,33 @@ func (e *Engine) Run(ctx context.Context) error {
 	stop := onDone(ctx, func() { C.rl_engine_pause(e.ptr, nil) })
 	var record *C.rl_error
 	err := outcome(C.rl_engine_run(e.ptr, &record), &record, e)
-	if stop() && (err == nil || err == ErrInterrupted) {
+	if stop() && (err == nil || err == ErrPaused) {
 		return ctx.Err()
 	}
 	return err
 }
 
-// Pause: nothing is computed from the end of a step under way until Resume.
+// Pause: nothing is computed from the end of a step under way until Unpause.
 func (e *Engine) Pause() error {
 	var record *C.rl_error
 	return outcome(C.rl_engine_pause(e.ptr, &record), &record, e)
 }
 
-// Resume ends a pause and a drain.
-func (e *Engine) Resume() error {
+// Unpause ends a pause and a drain.
+func (e *Engine) Unpause() error {
 	var record *C.rl_error
-	return outcome(C.rl_engine_resume(e.ptr, &record), &record, e)
+	return outcome(C.rl_engine_unpause(e.ptr, &record), &record, e)
 }
 
 // Drain lets no sample begin and steps until those that have begun are finished. ErrTimeout when
-// they are not in time; the drain stays in force until Resume.
+// they are not in time; the drain stays in force until Unpause.
 func (e *Engine) Drain(timeout time.Duration) error {
 	var record *C.rl_error
 	return outcome(C.rl_engine_drain(e.ptr, nanoseconds(timeout), &record), &record, e)
 }
 
-// Take gives the samples that finished since the last call. ErrTimeout when none did but requests
-// are running, ErrDone when none did and none run.
+// Take gives the samples that finished since the last call. ErrWouldBlock when none did but
+// requests are running, ErrIdle when none did and none run.
 func (e *Engine) Take() (*Batch, error) {
 	var out *C.rl_batch
 	var record *C.rl_error
@@ -123,8 +123,8 @@ func (e *Engine) Take() (*Batch, error) {
 
 // Abort ends all requests; their samples come through Take with all that they have.
 func (e *Engine) Abort() error {
-	var record *C.rl_error
-	return outcome(C.rl_engine_abort(e.ptr, &record), &record, e)
+	_, err := e.abort(0)
+	return err
 }
 
 // AbortRequest ends the one request that the sample belongs to.
@@ -134,11 +134,14 @@ func (e *Engine) AbortRequest(sampleID uint64) error {
 	return outcome(status, &record, e)
 }
 
-// Interrupt aborts all requests but those that were aborted often enough: spared samples go on.
-func (e *Engine) Interrupt() (spared uint64, err error) {
+// AbortSparing ends all requests but those with a sample that was aborted
+// pipeline.partial_rollout_max_aborts times; spared samples go on.
+func (e *Engine) AbortSparing() (spared uint64, err error) { return e.abort(AbortSpare) }
+
+func (e *Engine) abort(flags AbortFlags) (spared uint64, err error) {
 	var out C.uint64_t
 	var record *C.rl_error
-	status := C.rl_engine_interrupt(e.ptr, &out, &record)
+	status := C.rl_engine_abort(e.ptr, C.uint64_t(flags), &out, &record)
 	return uint64(out), outcome(status, &record, e)
 }
 
@@ -160,8 +163,8 @@ func (e *Engine) Stats() (EngineStats, error) { return e.stats(-1, PeriodTotal) 
 // ReplicaStats are those of one replica, counted from 0.
 func (e *Engine) ReplicaStats(index int) (EngineStats, error) { return e.stats(index, PeriodTotal) }
 
-// Interval are those of a replica over its last interval of engine.stats_interval_ns. ErrTimeout
-// before the first one ended.
+// Interval are those of a replica over its last interval of engine.stats_interval_ns.
+// ErrWouldBlock before the first one ended.
 func (e *Engine) Interval(index int) (EngineStats, error) { return e.stats(index, PeriodInterval) }
 
 func (e *Engine) stats(replica int, period Period) (EngineStats, error) {
@@ -176,14 +179,14 @@ func engineStatsOf(s *C.rl_engine_stats) EngineStats {
 	return EngineStats{
 		Running:           uint64(s.running),
 		Waiting:           uint64(s.waiting),
-		Begun:             uint64(s.begun),
+		Started:           uint64(s.started),
 		BlocksInUse:       uint64(s.blocks_in_use),
 		BlocksTotal:       uint64(s.blocks_total),
 		BlocksPeak:        uint64(s.blocks_peak),
 		PrefillTokens:     uint64(s.prefill_tokens),
 		DecodeTokens:      uint64(s.decode_tokens),
 		Forwards:          uint64(s.forwards),
-		DrawnTokens:       uint64(s.drawn_tokens),
+		GeneratedTokens:   uint64(s.generated_tokens),
 		MixedKVTokens:     uint64(s.mixed_kv_tokens),
 		Admitted:          uint64(s.admitted),
 		Finished:          uint64(s.finished),

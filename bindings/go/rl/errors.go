@@ -46,7 +46,7 @@ func outcome(status C.rl_status, record **C.rl_error, used ...any) error {
 	switch status {
 	case C.RL_OK:
 		return nil
-	case C.RL_TIMEOUT, C.RL_DONE, C.RL_INTERRUPTED:
+	case C.RL_TIMEOUT, C.RL_DONE, C.RL_INTERRUPTED, C.RL_WOULD_BLOCK, C.RL_IDLE, C.RL_PAUSED:
 		return Code(status)
 	}
 	if *record == nil {

@@ -61,10 +61,10 @@ func TestAResultIsAPlainCode(t *testing.T) {
 	buffer := value[*Buffer](t)(NewBuffer(nil, 64))
 	defer buffer.Close()
 	batch, err := buffer.Take(1)
-	if err != ErrTimeout || batch != nil {
+	if err != ErrWouldBlock || batch != nil {
 		t.Errorf("%v, %v", batch, err)
 	}
-	if text := err.Error(); text != "RL_TIMEOUT" {
+	if text := err.Error(); text != "RL_WOULD_BLOCK" {
 		t.Error(text)
 	}
 }

@@ -306,10 +306,10 @@ func (p *Pipeline) Pause() error {
 	})
 }
 
-// Resume ends a pause.
-func (p *Pipeline) Resume() error {
+// Unpause ends a pause.
+func (p *Pipeline) Unpause() error {
 	return p.call(func(record **C.rl_error) C.rl_status {
-		return C.rl_pipeline_resume(p.ptr, record)
+		return C.rl_pipeline_unpause(p.ptr, record)
 	})
 }
 
@@ -431,6 +431,6 @@ func (p *Pipeline) ResumedFrom() (string, error) {
 func (p *Pipeline) WriteReport(profiler *Profiler, path string) error {
 	return p.call(func(record **C.rl_error) C.rl_status {
 		start, size := chars(path)
-		return C.rl_profiler_write_report(p.ptr, profiler.handle(), start, size, record)
+		return C.rl_pipeline_write_report(p.ptr, profiler.handle(), start, size, record)
 	}, profiler)
 }

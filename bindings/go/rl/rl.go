@@ -7,7 +7,8 @@
 //     effect, and a closed object answers with ErrStaleHandle. Close waits where rl.h says that
 //     the destroy function waits. The garbage collector ends what was never closed, later.
 //   - A failure is an *Error, which errors.As finds; errors.Is compares it with a Code such as
-//     ErrNotFound. ErrTimeout, ErrDone and ErrInterrupted are results: plain Codes.
+//     ErrNotFound. ErrTimeout, ErrDone, ErrInterrupted, ErrWouldBlock, ErrIdle and ErrPaused are
+//     results: plain Codes.
 //   - What librl hands out is copied into Go's memory and stays valid; a Tensor lies where rl.h
 //     says, and its values are copied out.
 //   - Pipeline.Next, Pipeline.Events and Engine.Run take a context. When it is done, librl's own

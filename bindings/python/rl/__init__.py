@@ -17,7 +17,8 @@ from .constants import (RESULTS, Code, Device, DropReason, DType, EventKind, Fie
                         Finish, LogLevel, OptionFlags, OptionType, PlanKind, Purpose, SampleArray,
                         State, Use, When)
 from .engine import Conversation, Engine
-from .errors import CallbackError, ClosedError, Done, Error, Interrupted, Outcome, Timeout
+from .errors import (CallbackError, ClosedError, Done, Error, Idle, Interrupted, Outcome, Paused,
+                     Timeout, WouldBlock)
 from .event import Event
 from .files import FileSystem
 from .library import (Feature, abi_version, build_info, constant, feature, features, version)
@@ -35,11 +36,11 @@ __all__ = [
     "RESULTS", "AlgoLoss", "Batch", "Buffer", "BufferCount", "BufferFileInfo", "CallbackError",
     "Clock", "ClosedError", "Code", "Conversation", "ConversationInfo", "DType", "Device", "Done",
     "DropReason", "Engine", "EngineStats", "Error", "Event", "EventKind", "EventQueue", "EventView",
-    "Feature", "FieldKind", "FileKind", "FileSystem", "Finish", "Interrupted", "LibraryError",
-    "LogLevel", "LogLine", "Model", "ModelInfo", "OptionFlags", "OptionInfo", "OptionType",
-    "Options", "Outcome", "Pipeline", "PipelineStats", "Plan", "PlanInfo", "PlanItem", "PlanKind",
-    "Profiler", "ProfilerCount", "Purpose", "Runtime", "Sample", "SampleArray", "SampleView",
-    "State", "Tensor", "Timeout", "Tokens", "Trainer", "Use", "When", "abi_version", "algo",
-    "buffer_file_info", "build_info", "constant", "feature", "features", "find_option",
-    "option_choices", "option_infos", "presets", "version",
+    "Feature", "FieldKind", "FileKind", "FileSystem", "Finish", "Idle", "Interrupted",
+    "LibraryError", "LogLevel", "LogLine", "Model", "ModelInfo", "OptionFlags", "OptionInfo",
+    "OptionType", "Options", "Outcome", "Paused", "Pipeline", "PipelineStats", "Plan", "PlanInfo",
+    "PlanItem", "PlanKind", "Profiler", "ProfilerCount", "Purpose", "Runtime", "Sample",
+    "SampleArray", "SampleView", "State", "Tensor", "Timeout", "Tokens", "Trainer", "Use", "When",
+    "WouldBlock", "abi_version", "algo", "buffer_file_info", "build_info", "constant", "feature",
+    "features", "find_option", "option_choices", "option_infos", "presets", "version",
 ]

@@ -118,8 +118,8 @@ class rl_engine_stats(Struct):
     _fields_ = [("struct_size", c_size_t), ("running", c_uint64), ("waiting", c_uint64),
         ("blocks_in_use", c_uint64), ("blocks_total", c_uint64), ("prefill_tokens", c_uint64),
         ("decode_tokens", c_uint64), ("forwards", c_uint64), ("nonfinite", c_uint64),
-        ("prefill_ns", c_int64), ("decode_ns", c_int64), ("begun", c_uint64),
-        ("blocks_peak", c_uint64), ("busy_ns", c_int64), ("drawn_tokens", c_uint64),
+        ("prefill_ns", c_int64), ("decode_ns", c_int64), ("started", c_uint64),
+        ("blocks_peak", c_uint64), ("busy_ns", c_int64), ("generated_tokens", c_uint64),
         ("admitted", c_uint64), ("finished", c_uint64), ("aborted", c_uint64),
         ("queue_ns", c_int64), ("longest_queue_ns", c_int64), ("first_tokens", c_uint64),
         ("first_token_ns", c_int64), ("longest_first_token_ns", c_int64), ("preemptions", c_uint64),
@@ -422,7 +422,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         c_int64, "err": c_void_p}),
     "rl_pipeline_finish_feed": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
     "rl_pipeline_pause": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
-    "rl_pipeline_resume": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
+    "rl_pipeline_unpause": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
     "rl_pipeline_stop": (c_int32, {"pipeline": c_void_p, "timeout_ns": c_int64, "err": c_void_p}),
     "rl_pipeline_checkpoint": (c_int32, {"pipeline": c_void_p, "timeout_ns": c_int64, "path":
         c_void_p, "err": c_void_p}),
@@ -437,6 +437,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_pipeline_close_result": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
     "rl_pipeline_resumed_from": (c_int32, {"pipeline": c_void_p, "path": c_void_p, "err":
         c_void_p}),
+    "rl_pipeline_write_report": (c_int32, {"pipeline": c_void_p, "profiler": c_void_p, "path":
+        c_char_p, "path_len": c_size_t, "err": c_void_p}),
     "rl_batch_count": (c_size_t, {"batch": c_void_p}),
     "rl_batch_sample": (c_int32, {"batch": c_void_p, "index": c_size_t, "view":
         POINTER(rl_sample_view), "err": c_void_p}),
@@ -453,13 +455,13 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_engine_step": (c_int32, {"engine": c_void_p, "err": c_void_p}),
     "rl_engine_run": (c_int32, {"engine": c_void_p, "err": c_void_p}),
     "rl_engine_pause": (c_int32, {"engine": c_void_p, "err": c_void_p}),
-    "rl_engine_resume": (c_int32, {"engine": c_void_p, "err": c_void_p}),
+    "rl_engine_unpause": (c_int32, {"engine": c_void_p, "err": c_void_p}),
     "rl_engine_drain": (c_int32, {"engine": c_void_p, "timeout_ns": c_int64, "err": c_void_p}),
     "rl_engine_take": (c_int32, {"engine": c_void_p, "out": c_void_p, "err": c_void_p}),
-    "rl_engine_abort": (c_int32, {"engine": c_void_p, "err": c_void_p}),
+    "rl_engine_abort": (c_int32, {"engine": c_void_p, "flags": c_uint64, "num_spared": c_void_p,
+        "err": c_void_p}),
     "rl_engine_abort_request": (c_int32, {"engine": c_void_p, "sample_id": c_uint64, "err":
         c_void_p}),
-    "rl_engine_interrupt": (c_int32, {"engine": c_void_p, "num_spared": c_void_p, "err": c_void_p}),
     "rl_engine_sleep": (c_int32, {"engine": c_void_p, "level": c_int32, "err": c_void_p}),
     "rl_engine_wake": (c_int32, {"engine": c_void_p, "err": c_void_p}),
     "rl_engine_get_stats": (c_int32, {"engine": c_void_p, "replica": c_int64, "period": c_int32,
@@ -557,8 +559,6 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         c_size_t, "err": c_void_p}),
     "rl_profiler_count": (c_int32, {"profiler": c_void_p, "num_records": c_void_p, "num_dropped":
         c_void_p, "err": c_void_p}),
-    "rl_profiler_write_report": (c_int32, {"pipeline": c_void_p, "profiler": c_void_p, "path":
-        c_char_p, "path_len": c_size_t, "err": c_void_p}),
     "rl_profiler_summary": (c_int32, {"profiler": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_files_init": (None, {"files": POINTER(rl_files), "size": c_size_t}),
     "rl_allocator_init": (None, {"allocator": POINTER(rl_allocator), "size": c_size_t}),

@@ -11,12 +11,18 @@ class Code(OpenEnum):
     """Status codes of rl.h."""
     # done
     OK = 0
-    # nothing came within the timeout
+    # what the call waits for did not come within its timeout
     TIMEOUT = 1
     # nothing more will come; sticky
     DONE = 2
-    # rl_pipeline_interrupt or rl_engine_pause ended the call
+    # rl_pipeline_interrupt ended the call
     INTERRUPTED = 3
+    # there is nothing yet: call again later. The call itself never waits
+    WOULD_BLOCK = 4
+    # there is nothing to do until new work is given
+    IDLE = 5
+    # the engine is paused
+    PAUSED = 6
     # NULL, malformed text, a struct too small, unknown flags
     INVALID_ARGUMENT = 16
     # a value outside its range; nothing is ever clamped
@@ -235,7 +241,8 @@ class DropReason(OpenEnum):
 class State(OpenEnum):
     """States of a pipeline."""
     IDLE = 0
-    DRAWING = 1
+    # takes prompts from the data or from the feed
+    FETCHING = 1
     GENERATING = 2
     SCORING = 3
     TRAINING = 4
@@ -316,6 +323,11 @@ class OptionFlags(enum.IntFlag):
     NOT_EMPTY = 128
 
 
+class AbortFlags(enum.IntFlag):
+    """Flags of rl_engine_abort."""
+    SPARE = 1
+
+
 class TextFlags(enum.IntFlag):
     """Flags of the text functions of a Model."""
     ADD_SPECIAL = 1
@@ -335,4 +347,5 @@ class TensorFlags(enum.IntFlag):
 
 
 # Codes that are results, not failures.
-RESULTS = frozenset({Code.OK, Code.TIMEOUT, Code.DONE, Code.INTERRUPTED})
+RESULTS = frozenset({Code.OK, Code.TIMEOUT, Code.DONE, Code.INTERRUPTED, Code.WOULD_BLOCK,
+    Code.IDLE, Code.PAUSED})

@@ -9,7 +9,7 @@ from . import _raw
 from ._arrays import Array, pinned
 from ._handle import Handle, call, filled, get, make, maybe, result, waiting
 from .batch import Batch
-from .constants import Code, Period
+from .constants import AbortFlags, Code, Period
 from .errors import outcome
 from .model import Model
 from .options import Options
@@ -55,15 +55,15 @@ class Engine(Handle):
         return out.value
 
     def step(self) -> bool:
-        """Computes one forward; False when there is nothing to do. A pause raises Interrupted."""
+        """Computes one forward; False when there is nothing to do. A pause raises Paused."""
         code = result("rl_engine_step", self)
-        if code not in (Code.OK, Code.DONE):
+        if code not in (Code.OK, Code.IDLE):
             raise outcome(code)
         return code == Code.OK
 
     def run(self) -> None:
         """Steps until nothing is left to do. Ctrl-C ends it between two forwards, and a pause
-        raises Interrupted; requests stay queued then."""
+        raises Paused; requests stay queued then."""
         while self.step():
             pass
 
@@ -80,16 +80,16 @@ class Engine(Handle):
         return maybe(Batch, "rl_engine_take", self)
 
     def pause(self) -> None:
-        """Once a forward in progress has ended nothing is computed until resume."""
+        """Once a forward in progress has ended nothing is computed until unpause."""
         call("rl_engine_pause", self)
 
-    def resume(self) -> None:
+    def unpause(self) -> None:
         """Ends a pause and a drain."""
-        call("rl_engine_resume", self)
+        call("rl_engine_unpause", self)
 
     def drain(self, timeout: float | None = None) -> None:
         """Lets no sample start, and steps until those that have started are finished. Timeout is
-        raised when they are not in `timeout` seconds; the drain stays in force until resume."""
+        raised when they are not in `timeout` seconds; the drain stays in force until unpause."""
         code = waiting(lambda slice_ns: result("rl_engine_drain", self, slice_ns), timeout)
         if code != Code.OK:
             raise outcome(code)
@@ -97,14 +97,14 @@ class Engine(Handle):
     def abort(self, sample_id: int | None = None) -> None:
         """Aborts all requests, or the one that a sample belongs to; take returns their samples."""
         if sample_id is None:
-            call("rl_engine_abort", self)
+            call("rl_engine_abort", self, 0, None)
         else:
             call("rl_engine_abort_request", self, sample_id)
 
-    def interrupt(self) -> int:
+    def abort_sparing(self) -> int:
         """Aborts all requests but those aborted pipeline.partial_rollout_max_aborts times; returns
         how many samples continue."""
-        return int(get("rl_engine_interrupt", self))
+        return int(get("rl_engine_abort", self, AbortFlags.SPARE))
 
     def sleep(self, level: int = 1) -> None:
         """Releases memory to the system until wake: level 1 the engine's, level 2 also the packed
@@ -120,8 +120,8 @@ class Engine(Handle):
         return self._stats(-1 if replica is None else replica, Period.TOTAL)
 
     def interval(self, replica: int = 0) -> EngineStats:
-        """State and counts of a replica over its last interval of engine.stats_interval_ns; Timeout
-        is raised before the first one has ended."""
+        """State and counts of a replica over its last interval of engine.stats_interval_ns;
+        WouldBlock is raised before the first one has ended."""
         return self._stats(replica, Period.INTERVAL)
 
     def _stats(self, replica: int, period: Period) -> EngineStats:

@@ -59,10 +59,23 @@ class Done(Outcome):
 
 
 class Interrupted(Outcome):
-    """Pipeline.interrupt or Engine.pause ended the call."""
+    """Pipeline.interrupt ended the call."""
 
 
-_OUTCOMES = {Code.TIMEOUT: Timeout, Code.DONE: Done, Code.INTERRUPTED: Interrupted}
+class WouldBlock(Outcome):
+    """There is nothing yet; a later call may have it."""
+
+
+class Idle(Outcome):
+    """There is nothing to do until new work is given."""
+
+
+class Paused(Outcome):
+    """The engine is paused."""
+
+
+_OUTCOMES = {Code.TIMEOUT: Timeout, Code.DONE: Done, Code.INTERRUPTED: Interrupted,
+             Code.WOULD_BLOCK: WouldBlock, Code.IDLE: Idle, Code.PAUSED: Paused}
 
 
 def outcome(code: Code) -> Outcome:

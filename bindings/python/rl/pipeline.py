@@ -192,9 +192,9 @@ class Pipeline(Handle):
         """Pauses the loop before its next forward, wait or update."""
         call("rl_pipeline_pause", self)
 
-    def resume(self) -> None:
+    def unpause(self) -> None:
         """Ends a pause."""
-        call("rl_pipeline_resume", self)
+        call("rl_pipeline_unpause", self)
 
     def stop(self, timeout: float | None = None) -> None:
         """Ends the loop: a step in training is finished, one in rollout or scoring is abandoned.
@@ -260,4 +260,4 @@ class Pipeline(Handle):
     def write_report(self, path: str | os.PathLike[str],
                      profiler: Profiler | None = None) -> None:
         """Writes a report of the run as one HTML file."""
-        call("rl_profiler_write_report", self, profiler, path)
+        call("rl_pipeline_write_report", self, profiler, path)

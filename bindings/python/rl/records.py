@@ -265,13 +265,13 @@ class EngineStats(Record):
     # time of forwards with prefill, and of pure decoding
     decode_ns: int
     # samples now that run, or ran before a preemption; a drain waits for these
-    begun: int
+    started: int
     # most KV blocks in use at once; over replicas, the sum of their peaks
     blocks_peak: int
     # time with work to do, up to the last forward
     busy_ns: int
     # tokens generated
-    drawn_tokens: int
+    generated_tokens: int
     # samples that started to run for the first time
     admitted: int
     # samples that ended; those of them that were aborted
@@ -296,7 +296,7 @@ class EngineStats(Record):
     looked_up_tokens: int
     # tokens of samples that started to run; those of them whose KV was found in the prefix cache
     cached_tokens: int
-    # those of drawn_tokens that were generated from keys and values of older weights
+    # those of generated_tokens that were generated from keys and values of older weights
     mixed_kv_tokens: int
 
 

@@ -23,8 +23,8 @@ const char* pipeline_state_name(PipelineState state) {
   switch (state) {
     case PipelineState::kIdle:
       return "idle";
-    case PipelineState::kDrawing:
-      return "drawing";
+    case PipelineState::kFetching:
+      return "fetching";
     case PipelineState::kGenerating:
       return "generating";
     case PipelineState::kScoring:
@@ -66,7 +66,7 @@ void Control::pause() {
   notify();
 }
 
-void Control::resume() {
+void Control::unpause() {
   const Lock held = lock();
   paused_ = false;
   notify();

@@ -51,7 +51,7 @@ class Control {
   void refuse_second_start(const Lock& lock) const;
   void set_started(const Lock&) { started_ = true; }
   void pause();
-  void resume();
+  void unpause();
   // Ends the loop; true if it ended within timeout_ns, which is also the deadline of an update in
   // progress if it is positive. The earliest deadline of all calls holds.
   bool stop(int64_t timeout_ns);

@@ -33,7 +33,7 @@ MetricList interval_metrics(int64_t engine, const EngineStats& s) {
   set_count(m, "perf/engine/prefill_tokens", s.prefill_tokens);
   set_count(m, "perf/engine/decode_tokens", s.decode_tokens);
   set_count(m, "perf/engine/mixed_kv_tokens", s.mixed_kv_tokens);
-  m.set("perf/engine/tokens_per_s", ratio(s.drawn_tokens, s.busy_ns) * 1e9);
+  m.set("perf/engine/tokens_per_s", ratio(s.generated_tokens, s.busy_ns) * 1e9);
   m.set("timing_s/engine/prefill", to_seconds(s.prefill_ns));
   m.set("timing_s/engine/decode", to_seconds(s.decode_ns));
   m.set("timing_s/request/queue/mean", mean_seconds(s.queue_ns, s.admitted));

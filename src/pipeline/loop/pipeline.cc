@@ -132,7 +132,7 @@ bool Pipeline::feed_ids(std::vector<int32_t> ids, std::string tag, int64_t timeo
 
 void Pipeline::end_feed() { impl_->prompts.end_feed(); }
 void Pipeline::pause() { impl_->control.pause(); }
-void Pipeline::resume() { impl_->control.resume(); }
+void Pipeline::unpause() { impl_->control.unpause(); }
 bool Pipeline::stop(int64_t timeout_ns) { return impl_->control.stop(timeout_ns); }
 
 std::string Pipeline::checkpoint(int64_t timeout_ns) {

@@ -29,7 +29,7 @@ class TraceRecorder;
 // Numbers are part of the ABI.
 enum class PipelineState : int32_t {
   kIdle = 0,
-  kDrawing = 1,
+  kFetching = 1,
   kGenerating = 2,
   kScoring = 3,
   kTraining = 4,
@@ -106,9 +106,9 @@ class Pipeline {
   // No more rows: the loop ends after the last whole step.
   void end_feed();
 
-  // The loop halts before its next forward, wait or update, and continues after resume().
+  // The loop halts before its next forward, wait or update, and continues after unpause().
   void pause();
-  void resume();
+  void unpause();
   // Ends the loop and abandons the current step unless it is already training (its groups are
   // dropped as shutdown). True if it ended within timeout_ns. A positive timeout is also the
   // deadline of a step that is training: then it is undone if no optimizer step was applied, so

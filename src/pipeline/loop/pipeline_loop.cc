@@ -55,7 +55,7 @@ void Pipeline::Impl::run_steps() {
 
 // Applies changed options and does what is due. False if no step follows.
 bool Pipeline::Impl::between_steps() {
-  while (control.enter(PipelineState::kDrawing)) {
+  while (control.enter(PipelineState::kFetching)) {
     if (control.apply_staged()) phases.update().set_options(settings);
     switch (control.due()) {
       case Control::Due::kEvaluation:

@@ -119,7 +119,7 @@ void EngineSession::pause() {
   paused_ = true;
 }
 
-void EngineSession::resume() {
+void EngineSession::unpause() {
   const std::lock_guard lock(mutex_);
   engine_->set_admitting(true);
   try {
@@ -216,9 +216,9 @@ void EngineSession::abort_request(uint64_t sample_id) {
   note_use();
 }
 
-int64_t EngineSession::interrupt() {
+int64_t EngineSession::abort_unspared() {
   const std::lock_guard lock(mutex_);
-  const int64_t spared = engine_->interrupt();
+  const int64_t spared = engine_->abort_unspared();
   note_use();
   return spared;
 }

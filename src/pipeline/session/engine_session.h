@@ -71,7 +71,7 @@ class EngineSession {
   void pause();
   // Ends a pause and a drain. kBusy, without effect, while the weights that waiting requests would
   // need are being trained.
-  void resume();
+  void unpause();
   // Samples finished since the last call, in order of completion.
   std::vector<SamplePtr> take_finished();
   // Ends all requests; their samples are returned by take_finished with FinishReason::kAborted.
@@ -80,7 +80,7 @@ class EngineSession {
   void abort_request(uint64_t sample_id);
   // The same for all requests that pipeline.partial_rollout_max_aborts does not protect; returns
   // the number of samples that continue.
-  int64_t interrupt();
+  int64_t abort_unspared();
   // Releases memory to the system until wake(): at level 1 KV pool and workspace, at level 2 also
   // the packed weights of the model. Unfinished samples wait and are recomputed; requests are
   // queued; whatever would compute is kFailedPrecondition. A level not above the current one has

@@ -103,9 +103,10 @@ void refuse_idle_engine(const Settings& settings, Violations& violations) {
 void refuse_interrupts(const OptionSet& options, Violations& violations) {
   const std::string key = "pipeline.partial_rollout_max_aborts";
   if (options.is_default(key)) return;
-  violations.add(Error(Code::kConflict, str(key, " is ", options.get_text(key),
-                                            ", but a run with pipeline.mode sync never interrupts "
-                                            "its engines; it only applies to rl_engine_interrupt"))
+  violations.add(Error(Code::kConflict,
+                       str(key, " is ", options.get_text(key),
+                           ", but a run with pipeline.mode sync never interrupts "
+                           "its engines; it only applies to rl_engine_abort with RL_ABORT_SPARE"))
                      .with_key(key)
                      .with_other_key("pipeline.mode")
                      .with_expected(default_text(key)));

@@ -7,7 +7,7 @@
 namespace rl {
 
 void CompletedBatch::count(TrainMetrics& m) const {
-  m.foreign_samples += num_completed;
+  m.samples_without_logprobs += num_completed;
   m.proximal_samples += num_completed;
   m.rows_not_scored -= rows;
   m.proximal_ns += ns;

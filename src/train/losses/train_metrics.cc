@@ -109,7 +109,7 @@ void visit_counts(const TrainMetrics& m, Visit visit) {
   count("training/optimizer_steps", m.optimizer_steps);
   count("training/skipped_steps", m.skipped_steps);
   count("training/old_log_prob_samples", m.proximal_samples);
-  count("training/foreign_samples", m.foreign_samples);
+  count("training/samples_without_logprobs", m.samples_without_logprobs);
   count("training/non_finite_samples", static_cast<int64_t>(m.non_finite_samples.size()));
 }
 

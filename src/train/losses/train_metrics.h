@@ -84,7 +84,7 @@ struct TrainMetrics {
   // Log-probs of the current policy, before the gradients of a minibatch loss.
   int64_t current_ns = 0;
   int64_t proximal_samples = 0;
-  int64_t foreign_samples = 0;  // of these, samples that came without log-probs
+  int64_t samples_without_logprobs = 0;  // of these, samples that came without log-probs
   // Forward rows saved because stored log-probs serve as proximal ones.
   int64_t rows_not_scored = 0;
   int64_t total_ns = 0;

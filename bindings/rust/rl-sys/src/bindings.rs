@@ -9,6 +9,9 @@ pub const RL_OK: i32 = 0;
 pub const RL_TIMEOUT: i32 = 1;
 pub const RL_DONE: i32 = 2;
 pub const RL_INTERRUPTED: i32 = 3;
+pub const RL_WOULD_BLOCK: i32 = 4;
+pub const RL_IDLE: i32 = 5;
+pub const RL_PAUSED: i32 = 6;
 pub const RL_INVALID_ARGUMENT: i32 = 16;
 pub const RL_OUT_OF_RANGE: i32 = 17;
 pub const RL_NOT_FOUND: i32 = 18;
@@ -101,7 +104,7 @@ pub const RL_DROP_ROLLBACK: i32 = 9;
 pub const RL_DROP_CANCELLED: i32 = 10;
 pub const RL_DROP_SHUTDOWN: i32 = 11;
 pub const RL_STATE_IDLE: i32 = 0;
-pub const RL_STATE_DRAWING: i32 = 1;
+pub const RL_STATE_FETCHING: i32 = 1;
 pub const RL_STATE_GENERATING: i32 = 2;
 pub const RL_STATE_SCORING: i32 = 3;
 pub const RL_STATE_TRAINING: i32 = 4;
@@ -143,6 +146,7 @@ pub const RL_TEXT_ALLOW_SPECIAL: u64 = 2;
 pub const RL_TEXT_SKIP_SPECIAL: u64 = 4;
 pub const RL_TEXT_GENERATION_PROMPT: u64 = 8;
 pub const RL_SAVE_REPLACE: u64 = 1;
+pub const RL_ABORT_SPARE: u64 = 1;
 pub const RL_TENSOR_COPY: u64 = 1;
 
 #[repr(C)]
@@ -670,10 +674,10 @@ pub struct rl_engine_stats {
     pub nonfinite: u64,
     pub prefill_ns: i64,
     pub decode_ns: i64,
-    pub begun: u64,
+    pub started: u64,
     pub blocks_peak: u64,
     pub busy_ns: i64,
-    pub drawn_tokens: u64,
+    pub generated_tokens: u64,
     pub admitted: u64,
     pub finished: u64,
     pub aborted: u64,
@@ -1230,7 +1234,7 @@ extern "C" {
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_pipeline_pause(pipeline: *mut rl_pipeline, err: *mut *mut rl_error) -> rl_status;
-    pub fn rl_pipeline_resume(pipeline: *mut rl_pipeline, err: *mut *mut rl_error) -> rl_status;
+    pub fn rl_pipeline_unpause(pipeline: *mut rl_pipeline, err: *mut *mut rl_error) -> rl_status;
     pub fn rl_pipeline_stop(
         pipeline: *mut rl_pipeline,
         timeout_ns: i64,
@@ -1275,6 +1279,13 @@ extern "C" {
         path: *mut *mut rl_bytes,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_pipeline_write_report(
+        pipeline: *const rl_pipeline,
+        profiler: *const rl_profiler,
+        path: *const c_char,
+        path_len: usize,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_batch_count(batch: *const rl_batch) -> usize;
     pub fn rl_batch_sample(
         batch: *const rl_batch,
@@ -1308,7 +1319,7 @@ extern "C" {
     pub fn rl_engine_step(engine: *mut rl_engine, err: *mut *mut rl_error) -> rl_status;
     pub fn rl_engine_run(engine: *mut rl_engine, err: *mut *mut rl_error) -> rl_status;
     pub fn rl_engine_pause(engine: *mut rl_engine, err: *mut *mut rl_error) -> rl_status;
-    pub fn rl_engine_resume(engine: *mut rl_engine, err: *mut *mut rl_error) -> rl_status;
+    pub fn rl_engine_unpause(engine: *mut rl_engine, err: *mut *mut rl_error) -> rl_status;
     pub fn rl_engine_drain(
         engine: *mut rl_engine,
         timeout_ns: i64,
@@ -1319,15 +1330,15 @@ extern "C" {
         out: *mut *mut rl_batch,
         err: *mut *mut rl_error,
     ) -> rl_status;
-    pub fn rl_engine_abort(engine: *mut rl_engine, err: *mut *mut rl_error) -> rl_status;
+    pub fn rl_engine_abort(
+        engine: *mut rl_engine,
+        flags: u64,
+        num_spared: *mut u64,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_engine_abort_request(
         engine: *mut rl_engine,
         sample_id: u64,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_engine_interrupt(
-        engine: *mut rl_engine,
-        num_spared: *mut u64,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_engine_sleep(
@@ -1613,13 +1624,6 @@ extern "C" {
         profiler: *const rl_profiler,
         num_records: *mut u64,
         num_dropped: *mut u64,
-        err: *mut *mut rl_error,
-    ) -> rl_status;
-    pub fn rl_profiler_write_report(
-        pipeline: *const rl_pipeline,
-        profiler: *const rl_profiler,
-        path: *const c_char,
-        path_len: usize,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_profiler_summary(

@@ -37,6 +37,9 @@ codes!(
         Timeout = RL_TIMEOUT,
         Done = RL_DONE,
         Interrupted = RL_INTERRUPTED,
+        WouldBlock = RL_WOULD_BLOCK,
+        Idle = RL_IDLE,
+        Paused = RL_PAUSED,
         InvalidArgument = RL_INVALID_ARGUMENT,
         OutOfRange = RL_OUT_OF_RANGE,
         NotFound = RL_NOT_FOUND,
@@ -227,7 +230,7 @@ codes!(
     /// Where a pipeline stands.
     State {
         Idle = RL_STATE_IDLE,
-        Drawing = RL_STATE_DRAWING,
+        Fetching = RL_STATE_FETCHING,
         Generating = RL_STATE_GENERATING,
         Scoring = RL_STATE_SCORING,
         Training = RL_STATE_TRAINING,

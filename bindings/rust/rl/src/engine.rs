@@ -62,13 +62,13 @@ impl Engine {
         }
     }
 
-    /// Computes one forward; done when there is nothing to do.
+    /// Computes one forward; idle when there is nothing to do.
     pub fn step(&self) -> Result<Outcome<()>> {
         // SAFETY: the handle is this object's.
         unsafe { status_of!(rl_engine_step(self.as_ptr())) }.map(|s| outcome(s, || ()))
     }
 
-    /// Steps until nothing is left to do; interrupted when the engine pauses before.
+    /// Steps until nothing is left to do; paused when the engine pauses before.
     pub fn run(&self) -> Result<Outcome<()>> {
         // SAFETY: the handle is this object's.
         unsafe { status_of!(rl_engine_run(self.as_ptr())) }.map(|s| outcome(s, || ()))
@@ -79,9 +79,9 @@ impl Engine {
         unsafe { call!(rl_engine_pause(self.as_ptr())) }
     }
 
-    pub fn resume(&self) -> Result<()> {
+    pub fn unpause(&self) -> Result<()> {
         // SAFETY: the handle is this object's.
-        unsafe { call!(rl_engine_resume(self.as_ptr())) }
+        unsafe { call!(rl_engine_unpause(self.as_ptr())) }
     }
 
     /// No sample begins any more; steps until those that have begun are finished.
@@ -91,8 +91,8 @@ impl Engine {
             .map(|s| outcome(s, || ()))
     }
 
-    /// The samples that finished since the last call. A timeout when none did but requests are
-    /// running, done when none run.
+    /// The samples that finished since the last call. Would block when none did but requests are
+    /// running, idle when none run.
     pub fn take(&self) -> Result<Outcome<Batch>> {
         let mut batch = ptr::null_mut();
         // SAFETY: the handle is this object's.
@@ -103,7 +103,7 @@ impl Engine {
     /// Ends all requests; their samples can be taken.
     pub fn abort(&self) -> Result<()> {
         // SAFETY: the handle is this object's.
-        unsafe { call!(rl_engine_abort(self.as_ptr())) }
+        unsafe { call!(rl_engine_abort(self.as_ptr(), 0, ptr::null_mut())) }
     }
 
     /// Ends the request that the sample belongs to.
@@ -114,9 +114,9 @@ impl Engine {
 
     /// Ends all requests but those that were aborted often enough; the number of samples that go
     /// on.
-    pub fn interrupt(&self) -> Result<u64> {
+    pub fn abort_sparing(&self) -> Result<u64> {
         // SAFETY: the handle is this object's.
-        unsafe { value_of!(0, rl_engine_interrupt(self.as_ptr())) }
+        unsafe { value_of!(0, rl_engine_abort(self.as_ptr(), sys::RL_ABORT_SPARE)) }
     }
 
     /// Gives memory back until [`Engine::wake`]: KV pool and workspace at level 1, at 2 the packed
@@ -140,8 +140,8 @@ impl Engine {
         self.stats_over(index as i64, sys::RL_PERIOD_TOTAL).map(|(_, stats)| stats)
     }
 
-    /// Of a replica's last interval of `engine.stats_interval_ns`; a timeout before the first one
-    /// ended.
+    /// Of a replica's last interval of `engine.stats_interval_ns`; would block before the first
+    /// one ended.
     pub fn interval(&self, index: usize) -> Result<Outcome<EngineStats>> {
         let (status, stats) = self.stats_over(index as i64, sys::RL_PERIOD_INTERVAL)?;
         Ok(outcome(status, || stats))

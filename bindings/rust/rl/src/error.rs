@@ -16,6 +16,12 @@ pub enum Outcome<T> {
     Done,
     /// The host interrupted the call, or paused the engine.
     Interrupted,
+    /// There is nothing yet; a later call may have it.
+    WouldBlock,
+    /// There is nothing to do until new work is given.
+    Idle,
+    /// The engine is paused.
+    Paused,
 }
 
 impl<T> Outcome<T> {
@@ -34,6 +40,9 @@ impl<T> Outcome<T> {
             Outcome::Timeout => Status::Timeout,
             Outcome::Done => Status::Done,
             Outcome::Interrupted => Status::Interrupted,
+            Outcome::WouldBlock => Status::WouldBlock,
+            Outcome::Idle => Status::Idle,
+            Outcome::Paused => Status::Paused,
         };
         Err(Error::of_host(status, "", "the call returned no value"))
     }
@@ -150,7 +159,13 @@ impl std::error::Error for Error {
 /// `err` is what the call wrote.
 pub(crate) unsafe fn status_of(status: sys::rl_status, err: *mut sys::rl_error) -> Result<Status> {
     match Status::from_raw(status) {
-        s @ (Status::Ok | Status::Timeout | Status::Done | Status::Interrupted) => Ok(s),
+        s @ (Status::Ok
+        | Status::Timeout
+        | Status::Done
+        | Status::Interrupted
+        | Status::WouldBlock
+        | Status::Idle
+        | Status::Paused) => Ok(s),
         s if err.is_null() => Err(Error::of_host(s, "", "the library gave no details")),
         _ => Err(Error::take(err)),
     }
@@ -170,6 +185,9 @@ pub(crate) fn outcome<T>(status: Status, value: impl FnOnce() -> T) -> Outcome<T
         Status::Timeout => Outcome::Timeout,
         Status::Done => Outcome::Done,
         Status::Interrupted => Outcome::Interrupted,
+        Status::WouldBlock => Outcome::WouldBlock,
+        Status::Idle => Outcome::Idle,
+        Status::Paused => Outcome::Paused,
         _ => Outcome::Ready(value()),
     }
 }

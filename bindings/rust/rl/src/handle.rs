@@ -43,8 +43,8 @@ macro_rules! handle {
     };
 }
 
-/// Calls a function with its last parameter; `Result<Status>`, where a status is RL_OK, RL_TIMEOUT,
-/// RL_DONE or RL_INTERRUPTED.
+/// Calls a function with its last parameter; `Result<Status>`, where a status is RL_OK or
+/// another result.
 macro_rules! status_of {
     ($function:ident($($argument:expr),* $(,)?)) => {{
         let mut err = std::ptr::null_mut();

@@ -137,9 +137,9 @@ impl Pipeline {
         unsafe { call!(rl_pipeline_pause(self.as_ptr())) }
     }
 
-    pub fn resume(&self) -> Result<()> {
+    pub fn unpause(&self) -> Result<()> {
         // SAFETY: the handle is this object's.
-        unsafe { call!(rl_pipeline_resume(self.as_ptr())) }
+        unsafe { call!(rl_pipeline_unpause(self.as_ptr())) }
     }
 
     /// Ends the loop. False when it is still ending after the timeout. Events can still be taken.
@@ -238,7 +238,7 @@ impl Pipeline {
         let (text, len) = (path.as_ptr().cast(), path.len());
         let profiler = profiler.map_or(ptr::null_mut(), |p| p.as_ptr());
         // SAFETY: the path lives during the call.
-        unsafe { call!(rl_profiler_write_report(self.as_ptr(), profiler, text, len)) }
+        unsafe { call!(rl_pipeline_write_report(self.as_ptr(), profiler, text, len)) }
     }
 }
 
