@@ -61,7 +61,9 @@ RL_AT(rl_plan_item, struct_size, 0);
 RL_AT(rl_plan_item, name, 8);
 RL_AT(rl_plan_item, bytes, 24);
 RL_AT(rl_plan_item, kind, 32);
-RL_AT_LEAST(rl_plan_item, 40);
+RL_AT(rl_plan_item, device, 36);
+RL_AT(rl_plan_item, device_index, 40);
+RL_AT_LEAST(rl_plan_item, 48);
 
 RL_AT(rl_model_info, struct_size, 0);
 RL_AT(rl_model_info, family, 8);
@@ -192,6 +194,7 @@ RL_AT(rl_tensor_info, strides, 24);
 RL_AT(rl_tensor_info, num_elements, 40);
 RL_AT(rl_tensor_info, dtype, 48);
 RL_AT(rl_tensor_info, read_only, 56);
+RL_AT(rl_tensor_info, device_index, 60);
 RL_AT_LEAST(rl_tensor_info, 64);
 
 RL_AT(rl_log_record, struct_size, 0);
@@ -242,3 +245,14 @@ RL_AT(rl_allocator, allocate, 24);
 RL_AT(rl_allocator, release, 32);
 RL_AT(rl_allocator, decommit, 40);
 RL_AT_LEAST(rl_allocator, 48);
+
+RL_AT(rl_tensor_request, struct_size, 0);
+RL_AT(rl_tensor_request, flags, 8);
+RL_AT(rl_tensor_request, device, 16);
+RL_AT(rl_tensor_request, stream, 24);
+RL_AT_LEAST(rl_tensor_request, 32);
+
+RL_AT(rl_weight, struct_size, 0);
+RL_AT(rl_weight, name, 8);
+RL_AT(rl_weight, tensor, 24);
+RL_AT_LEAST(rl_weight, 32);

@@ -505,9 +505,9 @@ RL_API rl_status rl_runtime_set_log(rl_runtime* runtime, rl_log_fn fn, void* use
 
 typedef struct rl_runtime_info {
   size_t struct_size;
-  uint64_t reserved_bytes; /* held now by the arenas of all objects made from the runtime;
-                              rl_plan_info calls them arena_bytes. Other runtimes of the process are
-                              not counted */
+  uint64_t reserved_bytes; /* of RL_DEVICE_CPU, held now by the arenas of all objects made from the
+                              runtime; rl_plan_info calls them arena_bytes. Other runtimes of the
+                              process are not counted */
   int64_t threads;         /* compute threads, the calling thread included */
 } rl_runtime_info;
 
@@ -533,9 +533,13 @@ enum {
   RL_USE_PARTS = 5     /* an engine and a trainer with working memory of their own */
 };
 
+/* Kinds of devices, each with memory of its own. The numbers are those of DLPack. */
+enum { RL_DEVICE_CPU = 1 };
+
 /* Element types. */
 enum { RL_DTYPE_F32 = 0, RL_DTYPE_BF16 = 1, RL_DTYPE_I32 = 2 };
 
+/* The totals of a plan, of the memory of RL_DEVICE_CPU. */
 typedef struct rl_plan_info {
   size_t struct_size;
   uint64_t total_bytes;    /* arena_bytes + baseline_bytes; runtime.memory_budget_bytes bounds it */
@@ -567,7 +571,9 @@ typedef struct rl_plan_item {
   const char* phase; /* phase that uses the bytes: "always", "shared" (by the phases of a pipeline),
                         "rollout", "train", "critic", "reward" or "teacher"; owner: the plan */
   uint64_t bytes;
-  int32_t kind; /* RL_PLAN_ARENA, RL_PLAN_PART or RL_PLAN_OUTSIDE */
+  int32_t kind;         /* RL_PLAN_ARENA, RL_PLAN_PART or RL_PLAN_OUTSIDE */
+  int32_t device;       /* whose memory it is: RL_DEVICE_CPU */
+  int32_t device_index; /* number of the device among those of its kind; 0 for RL_DEVICE_CPU */
   int32_t reserved;
 } rl_plan_item;
 
@@ -1785,9 +1791,6 @@ RL_API rl_status rl_trainer_set_loss(rl_trainer* trainer, rl_loss_fn fn, void* u
  * it. */
 #define RL_TENSOR_COPY UINT64_C(1)
 
-/* The kind of memory that a tensor is in. */
-enum { RL_DEVICE_CPU = 1 };
-
 typedef struct rl_tensor_info {
   size_t struct_size;
   const void* data; /* address of the element with all indices 0, of any alignment; writable unless
@@ -1796,11 +1799,26 @@ typedef struct rl_tensor_info {
   const int64_t* strides; /* [num_dims], in elements, of any sign; NULL and owner as shape */
   uint64_t num_dims;      /* at most 64 */
   uint64_t num_elements;
-  int32_t dtype;      /* RL_DTYPE_F32 ... */
-  int32_t device;     /* RL_DEVICE_CPU */
-  uint32_t read_only; /* 1: the memory must not be written to */
-  uint32_t reserved;
+  int32_t dtype;        /* RL_DTYPE_F32 ... */
+  int32_t device;       /* RL_DEVICE_CPU */
+  uint32_t read_only;   /* 1: the memory must not be written to */
+  int32_t device_index; /* number of the device among those of its kind; 0 for RL_DEVICE_CPU */
 } rl_tensor_info;
+
+/* Where the values of a tensor are wanted, and when. */
+typedef struct rl_tensor_request {
+  size_t struct_size;
+  uint64_t flags;       /* RL_TENSOR_COPY */
+  int32_t device;       /* RL_DEVICE_CPU; another one is RL_UNSUPPORTED */
+  int32_t device_index; /* number of the device among those of its kind; 0 for RL_DEVICE_CPU */
+  void* stream; /* of the device, behind whose work the values are there; NULL: they are there
+                   when the call returns. The CPU has no streams: another value is
+                   RL_UNSUPPORTED */
+} rl_tensor_request;
+
+/* Initialises an rl_tensor_request: zeroes the `size` bytes of *request and sets struct_size and
+ * device RL_DEVICE_CPU. NULL or a size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_tensor_request_init(rl_tensor_request* request, size_t size);
 
 /* Initialises an rl_tensor_info: zeroes the `size` bytes of *info and sets struct_size. NULL or a
  * size too small has no effect. Thread: any; callback-safe. */
@@ -1851,26 +1869,37 @@ RL_API rl_status rl_model_weight_name(const rl_model* model, size_t index, const
                                       rl_error** err);
 
 /* A weight of a model by name: the live fp32 values that training changes, read_only. With
- * model.compute_copies 2 these may be ahead of what engines read. Flags: RL_TENSOR_COPY; with it
- * the call is RL_BUSY while the weights are being trained. RL_NOT_FOUND names the nearest weights.
- * A head that shares the embedding has no name of its own. Thread: any. */
+ * model.compute_copies 2 these may be ahead of what engines read. request may be NULL: no flags,
+ * and the memory that the weight is in. With RL_TENSOR_COPY the call is RL_BUSY while the weights
+ * are being trained. RL_NOT_FOUND names the nearest weights. A head that shares the embedding has
+ * no name of its own. Thread: any. */
 RL_API rl_status rl_model_weight(const rl_model* model, const char* name, size_t name_len,
-                                 uint64_t flags, rl_tensor** out, rl_error** err);
+                                 const rl_tensor_request* request, rl_tensor** out, rl_error** err);
 
-/* Sets weights of a model from tensors of RL_DTYPE_F32 or RL_DTYPE_BF16: tensors[i] has the shape
- * of the weight names[i]. name_lens may be NULL: then every name ends with NUL. *version is the new
- * version of the model's weights, one higher than before; gradients and optimizer states of its
- * trainers are unchanged. All is checked first, and after a failure no weight has changed, except
- * for RL_OUT_OF_MEMORY while they are packed, which leaves the model half-trained
- * (rl_trainer_step). The error's key is the weight: RL_NOT_FOUND, RL_DUPLICATE (given twice),
- * RL_WRONG_TYPE, RL_INCOMPATIBLE (another shape), RL_NON_FINITE, RL_CONFLICT (the values overlap
- * the model's own weights). RL_BUSY while something computes, requests of the model run or a
- * pipeline runs on it; RL_FAILED_PRECONDITION while a training step is not published
- * (rl_trainer_publish). A frozen reference without a path of its own keeps the weights of
- * model.path, and a sleeping engine holds packed weights again. Thread: any. */
-RL_API rl_status rl_model_set_weights(rl_model* model, const char* const* names,
-                                      const size_t* name_lens, const rl_tensor* const* tensors,
-                                      size_t num_weights, uint64_t* version, rl_error** err);
+/* A weight to set. */
+typedef struct rl_weight {
+  size_t struct_size;
+  const char* name;
+  size_t name_len;
+  const rl_tensor* tensor; /* RL_DTYPE_F32 or RL_DTYPE_BF16, with the shape of the weight */
+} rl_weight;
+
+/* Initialises an rl_weight: zeroes the `size` bytes of *weight and sets struct_size and name_len
+ * RL_NUL_TERMINATED. NULL or a size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_weight_init(rl_weight* weight, size_t size);
+
+/* Sets weights of a model by name. producer_stream may be NULL and has to be, as for
+ * rl_tensor_import_dlpack. *version is the new version of the model's weights, one higher than
+ * before; gradients and optimizer states of its trainers are unchanged. All is checked first, and
+ * after a failure no weight has changed, except for RL_OUT_OF_MEMORY while they are packed, which
+ * leaves the model half-trained (rl_trainer_step). The error's key is the weight: RL_NOT_FOUND,
+ * RL_DUPLICATE (given twice), RL_WRONG_TYPE, RL_INCOMPATIBLE (another shape), RL_NON_FINITE,
+ * RL_CONFLICT (the values overlap the model's own weights). RL_BUSY while something computes,
+ * requests of the model run or a pipeline runs on it; RL_FAILED_PRECONDITION while a training step
+ * is not published (rl_trainer_publish). A frozen reference without a path of its own keeps the
+ * weights of model.path, and a sleeping engine holds packed weights again. Thread: any. */
+RL_API rl_status rl_model_set_weights(rl_model* model, const rl_weight* weights, size_t num_weights,
+                                      void* producer_stream, uint64_t* version, rl_error** err);
 
 /* Arrays of a sample, for rl_batch_tensor and rl_event_tensor; see rl_sample_view. */
 enum {
@@ -1882,15 +1911,16 @@ enum {
 };
 
 /* A read_only tensor of an array of sample `index` of a batch, counted from 0, without a copy; its
- * contents never change and it outlives the batch. RL_OUT_OF_RANGE beyond the last sample,
- * RL_NOT_FOUND when the sample has no such array. Thread: any. */
+ * contents never change and it outlives the batch. request may be NULL: no flags, and the memory
+ * that the array is in. RL_OUT_OF_RANGE beyond the last sample, RL_NOT_FOUND when the sample has no
+ * such array. Thread: any. */
 RL_API rl_status rl_batch_tensor(const rl_batch* batch, size_t index, int32_t array,
-                                 rl_tensor** out, rl_error** err);
+                                 const rl_tensor_request* request, rl_tensor** out, rl_error** err);
 
 /* A tensor of an array of the sample of an RL_EVENT_SCORE, as rl_batch_tensor returns it;
- * RL_FAILED_PRECONDITION for other kinds of events. Thread: any. */
-RL_API rl_status rl_event_tensor(const rl_event* event, int32_t array, rl_tensor** out,
-                                 rl_error** err);
+ * RL_FAILED_PRECONDITION for other kinds of events. request may be NULL. Thread: any. */
+RL_API rl_status rl_event_tensor(const rl_event* event, int32_t array,
+                                 const rl_tensor_request* request, rl_tensor** out, rl_error** err);
 
 /* ---- profiler ---- */
 

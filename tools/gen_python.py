@@ -30,7 +30,7 @@ ENUMS = go.ENUMS + [("RL_ERROR_", "ErrorField")]
 # Structs whose classes are written by hand, and what the records of results are called.
 BY_HAND = {"rl_request", "rl_algo_tokens", "rl_tensor_info", "rl_option_value", "rl_score",
            "rl_feed_row", "rl_log_record", "rl_span", "rl_files", "rl_allocator", "rl_host",
-           "rl_content", "rl_turn", "rl_step", "rl_forward"}
+           "rl_content", "rl_turn", "rl_step", "rl_forward", "rl_tensor_request", "rl_weight"}
 RECORDS = {"rl_sample_view": "SampleFields"}
 # Truth values among the fields of type uint32_t.
 TRUTHS = {"has_tokenizer", "tied_head", "generating", "scored", "has_model", "read_only"}
@@ -227,7 +227,7 @@ def python_type(kind, name, comment):
         return "str" if base == "char" else None
     if name in TRUTHS:
         return "bool"
-    if base in ("int32_t", "uint64_t"):
+    if base in ("int32_t", "uint64_t") and not name.endswith("_index"):
         places = {row[0]: group[0] for group in groups() for row in group[4]
                   if group[2] == (base == "uint64_t")}
         named = next((c for c in re.findall(r"RL_\w+", comment) if c in places), None)

@@ -77,6 +77,7 @@ rl_status rl_plan_at(const rl_plan* plan, size_t index, rl_plan_item* item, rl_e
       out.phase = entries[index].phase.c_str();
       out.bytes = entries[index].bytes;
       out.kind = kind;
+      out.device = RL_DEVICE_CPU;
       return true;
     };
     if (fill(source->arenas, RL_PLAN_ARENA) || fill(source->parts, RL_PLAN_PART)) return;

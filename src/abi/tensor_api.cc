@@ -66,16 +66,34 @@ TensorPtr array_of(const SamplePtr& sample, int32_t array) {
   throw Error(Code::kNotFound, str(sample_name(s), " has no array ", array)).with_key("array");
 }
 
-// The weights named in the arrays; keeps their tensors alive.
-std::vector<NamedTensor> named_tensors(const char* const* names, const size_t* name_lens,
-                                       const rl_tensor* const* tensors, size_t count) {
-  check_array(names, count, sizeof(*names), "names");
-  check_array(tensors, count, sizeof(*tensors), "tensors");
+// The flags of a request for memory of the CPU, which may be null.
+uint64_t request_flags(const rl_tensor_request* given) {
+  if (given == nullptr) return 0;
+  const rl_tensor_request request = input_struct(given, "request");
+  if (request.device != RL_DEVICE_CPU || request.device_index != 0) {
+    throw Error(Code::kUnsupported, str("parameter request.device is (", request.device, ", ",
+                                        request.device_index, "), but tensors are on the CPU"))
+        .with_key("request.device");
+  }
+  stream_arg(request.stream, "request.stream");
+  flags_arg(request.flags, RL_TENSOR_COPY, "request.flags");
+  return request.flags;
+}
+
+rl_tensor* issue_as(TensorPtr tensor, uint64_t flags) {
+  if ((flags & RL_TENSOR_COPY) != 0) tensor = copy_of(*tensor);
+  return issue<rl_tensor>(std::move(tensor));
+}
+
+// The weights of an array; keeps their tensors alive.
+std::vector<NamedTensor> named_tensors(const rl_weight* weights, size_t count) {
+  const std::vector<rl_weight> given = input_structs(weights, count, "weights");
   if (count == 0) refuse("num_weights", "is 0");
   std::vector<NamedTensor> all;
   for (size_t i = 0; i < count; ++i) {
-    all.push_back({std::string(text_at(names, name_lens, i, "names")),
-                   use(tensors[i], str("tensors[", i, "]").c_str())});
+    const auto field = [&](const char* name) { return str("weights[", i, "].", name); };
+    all.push_back({std::string(name_arg(given[i].name, given[i].name_len, field("name").c_str())),
+                   use(given[i].tensor, field("tensor").c_str())});
   }
   return all;
 }
@@ -153,46 +171,56 @@ rl_status rl_model_weight_name(const rl_model* model, size_t index, const char**
   });
 }
 
-rl_status rl_model_weight(const rl_model* model, const char* name, size_t name_len, uint64_t flags,
-                          rl_tensor** out, rl_error** err) {
+void rl_tensor_request_init(rl_tensor_request* request, size_t size) {
+  if (init_struct(request, size, sizeof(*request))) request->device = RL_DEVICE_CPU;
+}
+
+void rl_weight_init(rl_weight* weight, size_t size) {
+  if (init_struct(weight, size, sizeof(*weight))) weight->name_len = RL_NUL_TERMINATED;
+}
+
+rl_status rl_model_weight(const rl_model* model, const char* name, size_t name_len,
+                          const rl_tensor_request* request, rl_tensor** out, rl_error** err) {
   clear(out);
   return guarded(err, model, [&] {
     const auto source = use(model, "model");
     const std::string_view wanted = name_arg(name, name_len, "name");
-    flags_arg(flags, RL_TENSOR_COPY, "flags");
+    const bool copied = (request_flags(request) & RL_TENSOR_COPY) != 0;
     require(out, "out");
-    const bool copied = (flags & RL_TENSOR_COPY) != 0;
     *out = issue<rl_tensor>(copied ? copy_weight(*source, wanted) : lend_weight(source, wanted));
   });
 }
 
-rl_status rl_model_set_weights(rl_model* model, const char* const* names, const size_t* name_lens,
-                               const rl_tensor* const* tensors, size_t num_weights,
-                               uint64_t* version, rl_error** err) {
+rl_status rl_model_set_weights(rl_model* model, const rl_weight* weights, size_t num_weights,
+                               void* producer_stream, uint64_t* version, rl_error** err) {
   clear(version);
   return guarded(err, model, [&] {
     const auto target = use(model, "model");
-    const std::vector<NamedTensor> weights = named_tensors(names, name_lens, tensors, num_weights);
+    const std::vector<NamedTensor> named = named_tensors(weights, num_weights);
+    stream_arg(producer_stream, "producer_stream");
     require(version, "version");
-    *version = set_weights(*target, weights);
+    *version = set_weights(*target, named);
   });
 }
 
-rl_status rl_batch_tensor(const rl_batch* batch, size_t index, int32_t array, rl_tensor** out,
-                          rl_error** err) {
+rl_status rl_batch_tensor(const rl_batch* batch, size_t index, int32_t array,
+                          const rl_tensor_request* request, rl_tensor** out, rl_error** err) {
   clear(out);
   return guarded(err, batch, [&] {
     const auto box = use(batch, "batch");
+    const uint64_t flags = request_flags(request);
     require(out, "out");
     check_index(index, box->samples.size());
-    *out = issue<rl_tensor>(array_of(box->samples[index], array));
+    *out = issue_as(array_of(box->samples[index], array), flags);
   });
 }
 
-rl_status rl_event_tensor(const rl_event* event, int32_t array, rl_tensor** out, rl_error** err) {
+rl_status rl_event_tensor(const rl_event* event, int32_t array, const rl_tensor_request* request,
+                          rl_tensor** out, rl_error** err) {
   clear(out);
   return guarded(err, event, [&] {
     const auto source = use(event, "event");
+    const uint64_t flags = request_flags(request);
     require(out, "out");
     const auto* const score = dynamic_cast<const ScoreEvent*>(source.get());
     if (score == nullptr) {
@@ -200,7 +228,7 @@ rl_status rl_event_tensor(const rl_event* event, int32_t array, rl_tensor** out,
                   str("parameter event is of kind ", source->kind(), ", which has no sample"))
           .with_key("event");
     }
-    *out = issue<rl_tensor>(array_of(score->sample, array));
+    *out = issue_as(array_of(score->sample, array), flags);
   });
 }
 

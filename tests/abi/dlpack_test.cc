@@ -322,8 +322,7 @@ TEST(DlpackOfAModel, AnExportKeepsTheModelAfterEveryHandleEnded) {
   {
     Host host;
     rl_tensor* weight = nullptr;
-    EXPECT_RL_OK(
-        rl_model_weight(host.model, "lm_head.weight", RL_NUL_TERMINATED, 0, &weight, &err));
+    EXPECT_RL_OK(weight_of(host.model, "lm_head.weight", 0, &weight, &err));
     EXPECT_RL_OK(rl_tensor_export_dlpack(weight, nullptr, &exported, &err));
     rl_tensor_release(weight);
   }

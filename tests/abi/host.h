@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "rl.h"
 
@@ -156,6 +157,26 @@ inline rl_content content_of(const int32_t* ids, size_t num_ids) {
   return content;
 }
 
+// A weight of a model, as itself or as a copy.
+inline rl_status weight_of(const rl_model* model, const char* name, uint64_t flags, rl_tensor** out,
+                           rl_error** err) {
+  rl_tensor_request request;
+  rl_tensor_request_init(&request, sizeof request);
+  request.flags = flags;
+  return rl_model_weight(model, name, RL_NUL_TERMINATED, &request, out, err);
+}
+inline rl_status set_weights(rl_model* model, const std::vector<const char*>& names,
+                             const std::vector<rl_tensor*>& tensors, uint64_t* version,
+                             rl_error** err) {
+  std::vector<rl_weight> weights(names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    rl_weight_init(&weights[i], sizeof weights[i]);
+    weights[i].name = names[i];
+    weights[i].tensor = tensors[i];
+  }
+  return rl_model_set_weights(model, weights.data(), weights.size(), nullptr, version, err);
+}
+
 // One live object of every kind, by the name of its handle type.
 class Host {
  public:
@@ -182,8 +203,7 @@ class Host {
     static const int32_t prompt[] = {1, 2, 3};
     const rl_content content = content_of(prompt, 3);
     EXPECT_RL_OK(rl_conversation_create(engine, &content, &conversation, &err));
-    EXPECT_RL_OK(rl_model_weight(model, "model.norm.weight", RL_NUL_TERMINATED, RL_TENSOR_COPY,
-                                 &tensor, &err));
+    EXPECT_RL_OK(weight_of(model, "model.norm.weight", RL_TENSOR_COPY, &tensor, &err));
     EXPECT_RL_OK(rl_pipeline_create(model, options, &pipeline, &err));
     EXPECT_RL_OK(rl_pipeline_queue(pipeline, &queue, &err));
   }

@@ -185,8 +185,7 @@ TEST(HostMemory, ATensorThatOwnsItsMemoryOutlivesTheRuntime) {
   Parts parts;
   ASSERT_EQ(parts.create(&table), RL_OK);
   rl_tensor* weight = nullptr;
-  EXPECT_RL_OK(rl_model_weight(parts.model, "model.norm.weight", RL_NUL_TERMINATED, RL_TENSOR_COPY,
-                               &weight, &err));
+  EXPECT_RL_OK(weight_of(parts.model, "model.norm.weight", RL_TENSOR_COPY, &weight, &err));
   parts.end();
   rl_tensor_info info;
   rl_tensor_info_init(&info, sizeof info);

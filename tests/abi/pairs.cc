@@ -115,8 +115,7 @@ class Fresh {
       const rl_content content = content_of(prompt, 3);
       return rl_conversation_create(h.engine, &content, as<rl_conversation>(), err);
     }
-    return rl_model_weight(h.model, "model.norm.weight", RL_NUL_TERMINATED, RL_TENSOR_COPY,
-                           as<rl_tensor>(), err);
+    return weight_of(h.model, "model.norm.weight", RL_TENSOR_COPY, as<rl_tensor>(), err);
   }
 
   // Two scored samples, by way of a buffer of their own, so that they have parts of rewards.

@@ -27,7 +27,7 @@ class Tensors : public ::testing::Test {
   rl_tensor* keep(rl_tensor* tensor) { return made_.emplace_back(tensor); }
   rl_tensor* weight(const char* name, uint64_t flags = 0) {
     rl_tensor* tensor = nullptr;
-    EXPECT_RL_OK(rl_model_weight(host_.model, name, RL_NUL_TERMINATED, flags, &tensor, &err));
+    EXPECT_RL_OK(weight_of(host_.model, name, flags, &tensor, &err));
     return keep(tensor);
   }
   Producer& produce(std::vector<int64_t> shape, std::vector<float> values = {}) {
@@ -56,9 +56,7 @@ class Tensors : public ::testing::Test {
     const uint64_t before = digest();
     uint64_t version = 9;
     rl_error* err = nullptr;
-    EXPECT_EQ(rl_model_set_weights(host_.model, names.data(), nullptr, tensors.data(), names.size(),
-                                   &version, &err),
-              expected)
+    EXPECT_EQ(set_weights(host_.model, names, tensors, &version, &err), expected)
         << text_of(err, RL_ERROR_SUMMARY);
     EXPECT_EQ(text_of(err, RL_ERROR_KEY), key);
     EXPECT_EQ(version, 0u);
@@ -88,8 +86,7 @@ TEST_F(Tensors, EveryWeightIsLentByItsName) {
   EXPECT_EQ(rl_model_weight_name(host_.model, count, &name, nullptr), RL_OUT_OF_RANGE);
   rl_tensor* none = nullptr;
   rl_error* err = nullptr;
-  EXPECT_EQ(rl_model_weight(host_.model, "model.norm.weigth", RL_NUL_TERMINATED, 0, &none, &err),
-            RL_NOT_FOUND);
+  EXPECT_EQ(weight_of(host_.model, "model.norm.weigth", 0, &none, &err), RL_NOT_FOUND);
   EXPECT_STREQ(rl_error_nearest(err, 0), kNorm);
   rl_error_release(err);
 }
@@ -114,7 +111,7 @@ TEST_F(Tensors, ArraysOfASampleOutliveTheBatchAndTheModel) {
   EXPECT_RL_OK(rl_batch_sample(host_.batch, 1, &view, &err));
   const auto take = [&](int32_t array) {
     rl_tensor* tensor = nullptr;
-    EXPECT_RL_OK(rl_batch_tensor(host_.batch, 1, array, &tensor, &err));
+    EXPECT_RL_OK(rl_batch_tensor(host_.batch, 1, array, nullptr, &tensor, &err));
     return keep(tensor);
   };
   rl_tensor *const ids = take(RL_SAMPLE_IDS), *const logprobs = take(RL_SAMPLE_LOGPROBS);
@@ -126,9 +123,30 @@ TEST_F(Tensors, ArraysOfASampleOutliveTheBatchAndTheModel) {
   EXPECT_EQ(info_of(take(RL_SAMPLE_LOGPROBS_SAMPLED)).data, view.logprobs_sampled);
   const std::vector<float> before = values_of(logprobs);
   rl_tensor* none = nullptr;
-  EXPECT_EQ(rl_batch_tensor(host_.batch, 1, RL_SAMPLE_TOP_IDS, &none, nullptr), RL_NOT_FOUND);
-  EXPECT_EQ(rl_batch_tensor(host_.batch, 1, 6, &none, nullptr), RL_INVALID_ARGUMENT);
-  EXPECT_EQ(rl_batch_tensor(host_.batch, 2, RL_SAMPLE_IDS, &none, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_EQ(rl_batch_tensor(host_.batch, 1, RL_SAMPLE_TOP_IDS, nullptr, &none, nullptr),
+            RL_NOT_FOUND);
+  EXPECT_EQ(rl_batch_tensor(host_.batch, 1, 6, nullptr, &none, nullptr), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(rl_batch_tensor(host_.batch, 2, RL_SAMPLE_IDS, nullptr, &none, nullptr),
+            RL_OUT_OF_RANGE);
+  const auto refused = [&](rl_status status, const char* key, auto&& spoil) {
+    rl_tensor_request request;
+    rl_tensor_request_init(&request, sizeof request);
+    spoil(request);
+    rl_error* err = nullptr;
+    EXPECT_EQ(rl_batch_tensor(host_.batch, 1, RL_SAMPLE_IDS, &request, &none, &err), status);
+    EXPECT_EQ(text_of(err, RL_ERROR_KEY), key);
+    rl_error_release(err);
+  };
+  refused(RL_UNSUPPORTED, "request.device", [](auto& r) { r.device = 2; });
+  refused(RL_UNSUPPORTED, "request.device", [](auto& r) { r.device_index = 1; });
+  refused(RL_UNSUPPORTED, "request.stream", [](auto& r) { r.stream = &r; });
+  refused(RL_INVALID_ARGUMENT, "request.flags", [](auto& r) { r.flags = 2; });
+  rl_tensor_request copy;
+  rl_tensor_request_init(&copy, sizeof copy);
+  copy.flags = RL_TENSOR_COPY;
+  rl_tensor* own = nullptr;
+  EXPECT_RL_OK(rl_batch_tensor(host_.batch, 1, RL_SAMPLE_IDS, &copy, &own, &err));
+  EXPECT_EQ(info_of(keep(own)).read_only, 0u);
   host_.end();
   EXPECT_EQ(values_of(logprobs), before);
 }
@@ -140,7 +158,7 @@ TEST_F(Tensors, TopArraysHaveARowForEachToken) {
   EXPECT_RL_OK(rl_engine_create(host_.model, host_.options, &host_.engine, &err));
   host_.generate();
   rl_tensor* top = nullptr;
-  EXPECT_RL_OK(rl_batch_tensor(host_.batch, 0, RL_SAMPLE_TOP_LOGPROBS, &top, &err));
+  EXPECT_RL_OK(rl_batch_tensor(host_.batch, 0, RL_SAMPLE_TOP_LOGPROBS, nullptr, &top, &err));
   const rl_tensor_info info = info_of(keep(top));
   ASSERT_EQ(info.num_dims, 2u);
   EXPECT_EQ(info.shape[1], 3);
@@ -176,7 +194,7 @@ TEST_F(Tensors, SetWeightsAreThoseThatTheModelComputesWith) {
   rl_tensor* const values = import(producer);
   uint64_t version = 0, was = 0;
   EXPECT_RL_OK(rl_model_version(host_.model, &was, &err));
-  EXPECT_RL_OK(rl_model_set_weights(host_.model, &kHead, nullptr, &values, 1, &version, &err));
+  EXPECT_RL_OK(set_weights(host_.model, {kHead}, {values}, &version, &err));
   EXPECT_EQ(version, was + 1);
   EXPECT_EQ(values_of(weight(kHead)), expected);
   EXPECT_EQ(producer.deleted, 0) << "the handle has it still";
@@ -220,8 +238,7 @@ TEST_F(Tensors, TheStepAfterSettingWeightsIsThatOfThoseWeights) {
   }
   const auto set_wanted = [&] {
     uint64_t version = 0;
-    EXPECT_RL_OK(rl_model_set_weights(host_.model, names.data(), nullptr, wanted.data(),
-                                      names.size(), &version, &err));
+    EXPECT_RL_OK(set_weights(host_.model, names, wanted, &version, &err));
   };
   for (int step = 0; step < 2; ++step) norm_of_a_step(used);
   set_wanted();
@@ -238,8 +255,7 @@ TEST_F(Tensors, TheStepAfterSettingWeightsIsThatOfThoseWeights) {
 // The fixture's pipeline was made before they were set; without prompts it waits for a feed.
 TEST_F(Tensors, APipelineThatStartsHasTheVersionOfTheWeightsThatWereSet) {
   uint64_t version = 0;
-  EXPECT_RL_OK(
-      rl_model_set_weights(host_.model, &kNorm, nullptr, &host_.tensor, 1, &version, &err));
+  EXPECT_RL_OK(set_weights(host_.model, {kNorm}, {host_.tensor}, &version, &err));
   EXPECT_RL_OK(rl_pipeline_start(host_.pipeline, &err));
   rl_pipeline_stats stats;
   rl_pipeline_stats_init(&stats, sizeof stats);
@@ -278,7 +294,7 @@ TEST_F(Tensors, WeightsAreNotSetUnderRunningRequestsOrAPipeline) {
   expect_refused({kNorm}, {norm}, RL_BUSY, "");
   EXPECT_RL_OK(rl_engine_abort(host_.engine, 0, nullptr, &err));
   uint64_t version = 0;
-  EXPECT_RL_OK(rl_model_set_weights(host_.model, &kNorm, nullptr, &norm, 1, &version, &err));
+  EXPECT_RL_OK(set_weights(host_.model, {kNorm}, {norm}, &version, &err));
   EXPECT_RL_OK(rl_pipeline_start(host_.pipeline, &err));
   expect_refused({kNorm}, {norm}, RL_BUSY, "");
 }
@@ -295,11 +311,10 @@ TEST_F(Tensors, ATrainedStepIsPublishedBeforeWeightsAreSet) {
   EXPECT_RL_OK(train(trainer, host_.batch, &event, &err));
   rl_tensor* const norm = weight(kNorm, RL_TENSOR_COPY);
   uint64_t version = 0;
-  EXPECT_EQ(rl_model_set_weights(model, &kNorm, nullptr, &norm, 1, &version, nullptr),
-            RL_FAILED_PRECONDITION);
+  EXPECT_EQ(set_weights(model, {kNorm}, {norm}, &version, nullptr), RL_FAILED_PRECONDITION);
   EXPECT_RL_OK(rl_trainer_publish(trainer, &version, &err));
   EXPECT_EQ(version, 1u);
-  EXPECT_RL_OK(rl_model_set_weights(model, &kNorm, nullptr, &norm, 1, &version, &err));
+  EXPECT_RL_OK(set_weights(model, {kNorm}, {norm}, &version, &err));
   EXPECT_EQ(version, 2u);
   rl_event_release(event);
   rl_trainer_destroy(trainer);
@@ -327,7 +342,7 @@ TEST(HiddenStates, GiveTheLogProbsThroughTheHead) {
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(1 + (i * 37) % 250);
   rl_tensor *hidden = nullptr, *head = nullptr;
   EXPECT_RL_OK(forward(trainer, RL_OUTPUT_HIDDEN, ids.data(), ids.size(), 0, 1, &hidden, &err));
-  EXPECT_RL_OK(rl_model_weight(model, kHead, RL_NUL_TERMINATED, 0, &head, &err));
+  EXPECT_RL_OK(weight_of(model, kHead, 0, &head, &err));
   std::vector<float> logprobs(ids.size() - 1);
   EXPECT_RL_OK(
       logprobs_of(trainer, ids.data(), ids.size(), 1, 1, logprobs.data(), logprobs.size(), &err));

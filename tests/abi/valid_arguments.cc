@@ -55,7 +55,6 @@ const Texts& texts() {
       {"rl_constant name", "RL_OK"},
       {"rl_event_metric_named name", "actor/loss"},
       {"rl_model_weight name", "model.norm.weight"},
-      {"rl_model_set_weights names", "model.norm.weight"},
       {"rl_option_choice key", "model.dtype"},
       {"rl_options_set_bool key", "sampling.ignore_eos"},
       {"rl_options_set_f64 key", "optimizer.lr"},
@@ -150,7 +149,7 @@ void Arguments::set(size_t i, const Host& host) {
       words_[i].pointer = results_[i];
       break;
     case Is::kIn:
-      set_array(i, host);
+      set_array(i);
       break;
     case Is::kStructIn:
     case Is::kStructOut:
@@ -175,7 +174,7 @@ void Arguments::set(size_t i, const Host& host) {
   }
 }
 
-void Arguments::set_array(size_t i, const Host& host) {
+void Arguments::set_array(size_t i) {
   const Parameter& p = row_.parameters[i];
   const std::string type = p.c_type;
   texts_[i] = find<const char*>(texts(), row_, p, "1");
@@ -189,8 +188,6 @@ void Arguments::set_array(size_t i, const Host& host) {
     words_[i].pointer = ones;
   } else if (type == "struct DLManagedTensorVersioned*") {
     words_[i].pointer = scalar();
-  } else if (type == "const rl_tensor* const*") {
-    words_[i].pointer = const_cast<rl_tensor**>(&host.tensor);
   } else if (std::string(p.name).ends_with("_stream")) {
     words_[i].pointer = nullptr;  // the only stream that the CPU has
   } else {
@@ -240,6 +237,14 @@ void Arguments::set_struct(size_t i, const Host& host) {
     rl_feed_row_init(row, sizeof *row);
     row->ids = prompt;
     row->num_ids = 2;
+  } else if (p.type == std::string("rl_weight")) {
+    auto* const weight = reinterpret_cast<rl_weight*>(results_[i]);
+    rl_weight_init(weight, sizeof *weight);
+    weight->name = "model.norm.weight";
+    weight->tensor = host.tensor;
+  } else if (p.type == std::string("rl_tensor_request")) {
+    auto* const request = reinterpret_cast<rl_tensor_request*>(results_[i]);
+    rl_tensor_request_init(request, sizeof *request);
   } else if (p.type == std::string("rl_content")) {
     auto* const content = reinterpret_cast<rl_content*>(results_[i]);
     *content = content_of(prompt, 2);

@@ -42,7 +42,7 @@ class Arguments {
   static constexpr size_t kGarbage = 0x5a;
 
   void set(size_t i, const Host& host);
-  void set_array(size_t i, const Host& host);
+  void set_array(size_t i);
   void set_function(size_t i);
   void set_struct(size_t i, const Host& host);
 

@@ -49,6 +49,20 @@ inline rl_forward forward_of(const Api& rl, int32_t output, const int32_t* ids, 
   return forward;
 }
 
+inline rl_tensor_request copy_request(const Api& rl) {
+  rl_tensor_request request;
+  rl.rl_tensor_request_init(&request, sizeof request);
+  request.flags = RL_TENSOR_COPY;
+  return request;
+}
+inline rl_weight weight_of(const Api& rl, const char* name, const rl_tensor* tensor) {
+  rl_weight weight;
+  rl.rl_weight_init(&weight, sizeof weight);
+  weight.name = name;
+  weight.tensor = tensor;
+  return weight;
+}
+
 // The functions of a library from dlopen or dlmopen; throws if one is missing.
 inline Api loaded_api(void* library) {
   Api api;

@@ -152,8 +152,9 @@ void expect_half_trained(Parts& p, const std::string& where) {
   uint64_t number = 0;
   Handle<rl_tensor> weight(rl.rl_tensor_release), computed(rl.rl_tensor_release);
   const char* const name = "model.norm.weight";
-  CALL(rl_model_weight, p.model, name, RL_NUL_TERMINATED, RL_TENSOR_COPY, weight.out());
-  const rl_tensor* const weights[] = {weight};
+  const rl_tensor_request copy = gates::copy_request(rl);
+  CALL(rl_model_weight, p.model, name, RL_NUL_TERMINATED, &copy, weight.out());
+  const rl_weight norm = gates::weight_of(rl, name, weight);
   refused("rl_engine_submit", error_text(host, rl.rl_engine_submit, p.engine, &wanted, &number));
   refused("rl_engine_step", error_text(host, rl.rl_engine_step, p.engine));
   refused("rl_trainer_step", p.step());
@@ -163,9 +164,8 @@ void expect_half_trained(Parts& p, const std::string& where) {
             error_text(host, rl.rl_trainer_forward, p.trainer, &forward, computed.out()));
   }
   refused("rl_pipeline_start", error_text(host, rl.rl_pipeline_start, p.pipeline));
-  refused("rl_model_set_weights",
-          error_text(host, rl.rl_model_set_weights, p.model, &name,
-                     static_cast<const size_t*>(nullptr), weights, size_t{1}, &number));
+  refused("rl_model_set_weights", error_text(host, rl.rl_model_set_weights, p.model, &norm,
+                                             size_t{1}, static_cast<void*>(nullptr), &number));
   const std::string saved = p.place.dir + "/saved";
   CALL(rl_model_save, p.model, saved.c_str(), saved.size(), RL_DTYPE_F32, RL_SAVE_REPLACE);
 }

@@ -57,8 +57,9 @@ struct Parts {
     CALL(rl_model_open, runtime, host.options, RL_USE_PIPELINE, model.out());
     CALL(rl_engine_create, model, host.options, engine.out());
     CALL(rl_trainer_create, model, host.options, trainer.out());
-    CALL(rl_model_weight, model, "model.layers.0.input_layernorm.weight", RL_NUL_TERMINATED,
-         RL_TENSOR_COPY, norm.out());
+    const rl_tensor_request copy = gates::copy_request(rl);
+    CALL(rl_model_weight, model, "model.layers.0.input_layernorm.weight", RL_NUL_TERMINATED, &copy,
+         norm.out());
   }
   uint64_t digest() const {
     uint64_t value = 0;
@@ -102,11 +103,10 @@ struct Change {
 void nothing(Parts&) {}
 
 std::string set_weights(Parts& p) {
-  const char* const name = "model.norm.weight";
-  const rl_tensor* const weights[] = {p.norm};
+  const rl_weight weight = gates::weight_of(p.rl, "model.norm.weight", p.norm);
   uint64_t version = 0;
-  return error_text(p.host, p.rl.rl_model_set_weights, p.model, &name,
-                    static_cast<const size_t*>(nullptr), weights, size_t{1}, &version);
+  return error_text(p.host, p.rl.rl_model_set_weights, p.model, &weight, size_t{1},
+                    static_cast<void*>(nullptr), &version);
 }
 
 void sleep(Parts& p) {

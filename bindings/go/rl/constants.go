@@ -220,6 +220,14 @@ const (
 	UseParts Use = 5
 )
 
+// Device: Kinds of devices, each with memory of its own. The numbers are those of DLPack.
+type Device int32
+
+const (
+	// DeviceCPU is RL_DEVICE_CPU.
+	DeviceCPU Device = 1
+)
+
 // DType: Element types.
 type DType int32
 
@@ -407,14 +415,6 @@ const (
 
 	// OutputScores is RL_OUTPUT_SCORES: [samples], RL_DTYPE_F32, with algo.objective = reward_model: the value at the last token of each; a model that rl_model_save writes scores the same through model.reward_path.
 	OutputScores Output = 3
-)
-
-// Device: The kind of memory that a tensor is in.
-type Device int32
-
-const (
-	// DeviceCPU is RL_DEVICE_CPU.
-	DeviceCPU Device = 1
 )
 
 // SampleArray: Arrays of a sample, for rl_batch_tensor and rl_event_tensor; see rl_sample_view.

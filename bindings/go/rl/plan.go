@@ -29,6 +29,8 @@ type PlanItem struct {
 	Name, Phase string
 	Bytes       uint64
 	Kind        PlanKind
+	Device      Device // whose memory it is
+	DeviceIndex int
 }
 
 // NewPlan plans model.path of the options for a use.
@@ -85,7 +87,8 @@ func (p *Plan) Items() ([]PlanItem, error) {
 			return nil, err
 		}
 		name, phase := C.GoString(item.name), C.GoString(item.phase)
-		items = append(items, PlanItem{name, phase, uint64(item.bytes), PlanKind(item.kind)})
+		items = append(items, PlanItem{name, phase, uint64(item.bytes), PlanKind(item.kind),
+			Device(item.device), int(item.device_index)})
 	}
 	return items, nil
 }

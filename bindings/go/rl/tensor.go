@@ -24,6 +24,7 @@ type TensorInfo struct {
 	NumElements int
 	DType       DType
 	Device      Device
+	DeviceIndex int
 	ReadOnly    bool
 }
 
@@ -114,6 +115,7 @@ func infoOf(info *C.rl_tensor_info) TensorInfo {
 		NumElements: int(info.num_elements),
 		DType:       DType(info.dtype),
 		Device:      Device(info.device),
+		DeviceIndex: int(info.device_index),
 		ReadOnly:    info.read_only == 1,
 	}
 }
@@ -182,7 +184,10 @@ func (m *Model) Weight(name string, flags TensorFlags) (*Tensor, error) {
 	var out *C.rl_tensor
 	var record *C.rl_error
 	n, size := chars(name)
-	status := C.rl_model_weight(m.ptr, n, size, C.uint64_t(flags), &out, &record)
+	var request C.rl_tensor_request
+	C.rl_tensor_request_init(&request, C.sizeof_rl_tensor_request)
+	request.flags = C.uint64_t(flags)
+	status := C.rl_model_weight(m.ptr, n, size, &request, &out, &record)
 	runtime.KeepAlive(m)
 	return tensorOf(status, out, &record)
 }
@@ -197,15 +202,16 @@ type NamedTensor struct {
 func (m *Model) SetWeights(weights ...NamedTensor) (uint64, error) {
 	var memory arena
 	defer memory.free()
-	names, tensors := make([]string, len(weights)), make([]*C.rl_tensor, len(weights))
+	raw := make([]C.rl_weight, len(weights))
 	for i, weight := range weights {
-		names[i], tensors[i] = weight.Name, weight.Tensor.handle()
+		C.rl_weight_init(&raw[i], C.sizeof_rl_weight)
+		raw[i].name, raw[i].name_len = memory.text(weight.Name)
+		raw[i].tensor = weight.Tensor.handle()
 	}
-	n, sizes := memory.texts(names)
 	var version C.uint64_t
 	var record *C.rl_error
-	status := C.rl_model_set_weights(m.ptr, n, sizes, placed[*C.rl_tensor](&memory, tensors),
-		C.size_t(len(weights)), &version, &record)
+	status := C.rl_model_set_weights(m.ptr, placed[C.rl_weight](&memory, raw),
+		C.size_t(len(weights)), nil, &version, &record)
 	return uint64(version), outcome(status, &record, m, weights)
 }
 
@@ -213,7 +219,7 @@ func (m *Model) SetWeights(weights ...NamedTensor) (uint64, error) {
 func (b *Batch) Tensor(index int, array SampleArray) (*Tensor, error) {
 	var out *C.rl_tensor
 	var record *C.rl_error
-	status := C.rl_batch_tensor(b.ptr, C.size_t(index), C.int32_t(array), &out, &record)
+	status := C.rl_batch_tensor(b.ptr, C.size_t(index), C.int32_t(array), nil, &out, &record)
 	runtime.KeepAlive(b)
 	return tensorOf(status, out, &record)
 }
@@ -222,7 +228,7 @@ func (b *Batch) Tensor(index int, array SampleArray) (*Tensor, error) {
 func (e *Event) Tensor(array SampleArray) (*Tensor, error) {
 	var out *C.rl_tensor
 	var record *C.rl_error
-	status := C.rl_event_tensor(e.ptr, C.int32_t(array), &out, &record)
+	status := C.rl_event_tensor(e.ptr, C.int32_t(array), nil, &out, &record)
 	runtime.KeepAlive(e)
 	return tensorOf(status, out, &record)
 }

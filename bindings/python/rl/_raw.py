@@ -53,7 +53,8 @@ class rl_plan_info(Struct):
 
 class rl_plan_item(Struct):
     _fields_ = [("struct_size", c_size_t), ("name", c_void_p), ("phase", c_void_p),
-        ("bytes", c_uint64), ("kind", c_int32), ("reserved", c_int32)]
+        ("bytes", c_uint64), ("kind", c_int32), ("device", c_int32), ("device_index", c_int32),
+        ("reserved", c_int32)]
 
 
 class rl_model_info(Struct):
@@ -178,7 +179,17 @@ class rl_algo_loss(Struct):
 class rl_tensor_info(Struct):
     _fields_ = [("struct_size", c_size_t), ("data", c_void_p), ("shape", c_void_p),
         ("strides", c_void_p), ("num_dims", c_uint64), ("num_elements", c_uint64),
-        ("dtype", c_int32), ("device", c_int32), ("read_only", c_uint32), ("reserved", c_uint32)]
+        ("dtype", c_int32), ("device", c_int32), ("read_only", c_uint32), ("device_index", c_int32)]
+
+
+class rl_tensor_request(Struct):
+    _fields_ = [("struct_size", c_size_t), ("flags", c_uint64), ("device", c_int32),
+        ("device_index", c_int32), ("stream", c_void_p)]
+
+
+class rl_weight(Struct):
+    _fields_ = [("struct_size", c_size_t), ("name", c_void_p), ("name_len", c_size_t),
+        ("tensor", c_void_p)]
 
 
 class rl_files(Struct):
@@ -533,6 +544,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         c_void_p, "destroy": rl_destroy_fn, "err": c_void_p}),
     "rl_trainer_set_loss": (c_int32, {"trainer": c_void_p, "fn": rl_loss_fn, "user_data": c_void_p,
         "destroy": rl_destroy_fn, "err": c_void_p}),
+    "rl_tensor_request_init": (None, {"request": POINTER(rl_tensor_request), "size": c_size_t}),
     "rl_tensor_info_init": (None, {"info": POINTER(rl_tensor_info), "size": c_size_t}),
     "rl_tensor_get_info": (c_int32, {"tensor": c_void_p, "info": POINTER(rl_tensor_info), "err":
         c_void_p}),
@@ -546,13 +558,15 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_model_weight_name": (c_int32, {"model": c_void_p, "index": c_size_t, "name": c_void_p,
         "err": c_void_p}),
     "rl_model_weight": (c_int32, {"model": c_void_p, "name": c_char_p, "name_len": c_size_t,
-        "flags": c_uint64, "out": c_void_p, "err": c_void_p}),
-    "rl_model_set_weights": (c_int32, {"model": c_void_p, "names": c_void_p, "name_lens": c_void_p,
-        "tensors": c_void_p, "num_weights": c_size_t, "version": c_void_p, "err": c_void_p}),
-    "rl_batch_tensor": (c_int32, {"batch": c_void_p, "index": c_size_t, "array": c_int32, "out":
-        c_void_p, "err": c_void_p}),
-    "rl_event_tensor": (c_int32, {"event": c_void_p, "array": c_int32, "out": c_void_p, "err":
+        "request": POINTER(rl_tensor_request), "out": c_void_p, "err": c_void_p}),
+    "rl_weight_init": (None, {"weight": POINTER(rl_weight), "size": c_size_t}),
+    "rl_model_set_weights": (c_int32, {"model": c_void_p, "weights": POINTER(rl_weight),
+        "num_weights": c_size_t, "producer_stream": c_void_p, "version": c_void_p, "err":
         c_void_p}),
+    "rl_batch_tensor": (c_int32, {"batch": c_void_p, "index": c_size_t, "array": c_int32, "request":
+        POINTER(rl_tensor_request), "out": c_void_p, "err": c_void_p}),
+    "rl_event_tensor": (c_int32, {"event": c_void_p, "array": c_int32, "request":
+        POINTER(rl_tensor_request), "out": c_void_p, "err": c_void_p}),
     "rl_profiler_create": (c_int32, {"runtime": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_profiler_destroy": (None, {"profiler": c_void_p}),
     "rl_profiler_write_trace": (c_int32, {"profiler": c_void_p, "path": c_char_p, "path_len":

@@ -160,6 +160,11 @@ class Use(OpenEnum):
     PARTS = 5
 
 
+class Device(OpenEnum):
+    """Kinds of devices, each with memory of its own. The numbers are those of DLPack."""
+    CPU = 1
+
+
 class DType(OpenEnum):
     """Element types."""
     F32 = 0
@@ -275,11 +280,6 @@ class Output(OpenEnum):
     # [samples], RL_DTYPE_F32, with algo.objective = reward_model: the value at the last token of
     # each; a model that rl_model_save writes scores the same through model.reward_path
     SCORES = 3
-
-
-class Device(OpenEnum):
-    """The kind of memory that a tensor is in."""
-    CPU = 1
 
 
 class SampleArray(OpenEnum):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping
 
 from . import _raw
 from ._arrays import Array, Ints, pinned
 from ._handle import Handle, ask, call, filled, get, make, taken_array, taken_text, texts_of
-from .constants import DType, SaveFlags, TensorFlags, TextFlags, Use
+from .constants import Device, DType, SaveFlags, TensorFlags, TextFlags, Use
 from .options import Options
 from .records import ModelInfo
 from .runtime import Runtime
@@ -108,19 +108,22 @@ class Model(Handle):
     def weight(self, name: str, copy: bool = False) -> Tensor:
         """A weight: the live fp32 values, read-only, or a copy of those of now. Read live values
         only while none of them is trained or set."""
-        return make(Tensor, "rl_model_weight", self, name, TensorFlags.COPY if copy else 0)
+        request = _raw.rl_tensor_request()
+        request.device, request.flags = Device.CPU, TensorFlags.COPY if copy else 0
+        return make(Tensor, "rl_model_weight", self, name, request)
 
     def set_weights(self, weights: Mapping[str, Any]) -> int:
         """Sets weights by name, all or none, and returns their version. A value is a Tensor, or
         what a Tensor can be made of."""
         tensors = [value if isinstance(value, Tensor) else Tensor(self._runtime, value)
                    for value in weights.values()]
-        names: Sequence[bytes] = [name.encode() for name in weights]
         tokens = [tensor._live() for tensor in tensors]
-        count = len(tensors)
+        texts = [ctypes.create_string_buffer(name.encode()) for name in weights]
+        array = (_raw.rl_weight * len(tensors))()
+        for raw, text, token in zip(array, texts, tokens):
+            raw.struct_size = ctypes.sizeof(raw)
+            raw.name, raw.name_len = ctypes.addressof(text), len(text) - 1
+            raw.tensor = token.value
         version = ctypes.c_uint64()
-        call("rl_model_set_weights", self, (ctypes.c_char_p * count)(*names),
-             (ctypes.c_size_t * count)(*map(len, names)),
-             (ctypes.c_void_p * count)(*(token.value for token in tokens)), count,
-             ctypes.byref(version))
+        call("rl_model_set_weights", self, array, len(tensors), None, ctypes.byref(version))
         return version.value

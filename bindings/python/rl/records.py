@@ -5,8 +5,8 @@ Written by tools/gen_python.py from include/rl.h; not edited by hand.
 from dataclasses import dataclass
 
 from ._record import Record
-from .constants import (DType, DropReason, EventKind, Finish, OptionFlags, OptionType, PlanKind,
-                        Purpose, State, When)
+from .constants import (DType, Device, DropReason, EventKind, Finish, OptionFlags, OptionType,
+                        PlanKind, Purpose, State, When)
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class OptionInfo(Record):
 class RuntimeInfo(Record):
     """The fields of rl_runtime_info that are numbers and texts."""
 
-    # held now by the arenas of all objects made from the runtime; rl_plan_info calls them
-    # arena_bytes. Other runtimes of the process are not counted
+    # of RL_DEVICE_CPU, held now by the arenas of all objects made from the runtime; rl_plan_info
+    # calls them arena_bytes. Other runtimes of the process are not counted
     reserved_bytes: int
     # compute threads, the calling thread included
     threads: int
@@ -92,6 +92,10 @@ class PlanItem(Record):
     bytes: int
     # RL_PLAN_ARENA, RL_PLAN_PART or RL_PLAN_OUTSIDE
     kind: PlanKind
+    # whose memory it is: RL_DEVICE_CPU
+    device: Device
+    # number of the device among those of its kind; 0 for RL_DEVICE_CPU
+    device_index: int
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ class SampleView(SampleFields):
 
         made = cls.of(read())
         for name, value in (("_owner", owner), ("_read", read), ("_tensor", lambda array: make(
-                Tensor, tensor_function, owner, *index, array))):
+                Tensor, tensor_function, owner, *index, array, None))):
             object.__setattr__(made, name, value)  # the fields of a record do not change
         del token
         return made

@@ -110,4 +110,5 @@ class Tensor(Handle):
         return _dlpack.capsule(managed, old)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return int(self.device), 0
+        info = self._info()
+        return info.device, info.device_index

@@ -72,6 +72,7 @@ pub const RL_USE_GENERATE: i32 = 2;
 pub const RL_USE_TRAIN: i32 = 3;
 pub const RL_USE_PIPELINE: i32 = 4;
 pub const RL_USE_PARTS: i32 = 5;
+pub const RL_DEVICE_CPU: i32 = 1;
 pub const RL_DTYPE_F32: i32 = 0;
 pub const RL_DTYPE_BF16: i32 = 1;
 pub const RL_DTYPE_I32: i32 = 2;
@@ -120,7 +121,6 @@ pub const RL_PERIOD_INTERVAL: i32 = 2;
 pub const RL_OUTPUT_LOGPROBS: i32 = 1;
 pub const RL_OUTPUT_HIDDEN: i32 = 2;
 pub const RL_OUTPUT_SCORES: i32 = 3;
-pub const RL_DEVICE_CPU: i32 = 1;
 pub const RL_SAMPLE_IDS: i32 = 1;
 pub const RL_SAMPLE_LOGPROBS: i32 = 2;
 pub const RL_SAMPLE_LOGPROBS_SAMPLED: i32 = 3;
@@ -510,6 +510,8 @@ pub struct rl_plan_item {
     pub phase: *const c_char,
     pub bytes: u64,
     pub kind: i32,
+    pub device: i32,
+    pub device_index: i32,
     pub reserved: i32,
 }
 
@@ -812,7 +814,26 @@ pub struct rl_tensor_info {
     pub dtype: i32,
     pub device: i32,
     pub read_only: u32,
-    pub reserved: u32,
+    pub device_index: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_tensor_request {
+    pub struct_size: usize,
+    pub flags: u64,
+    pub device: i32,
+    pub device_index: i32,
+    pub stream: *mut c_void,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_weight {
+    pub struct_size: usize,
+    pub name: *const c_char,
+    pub name_len: usize,
+    pub tensor: *const rl_tensor,
 }
 
 #[repr(C)]
@@ -1545,6 +1566,7 @@ extern "C" {
         destroy: rl_destroy_fn,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_tensor_request_init(request: *mut rl_tensor_request, size: usize);
     pub fn rl_tensor_info_init(info: *mut rl_tensor_info, size: usize);
     pub fn rl_tensor_get_info(
         tensor: *const rl_tensor,
@@ -1582,16 +1604,16 @@ extern "C" {
         model: *const rl_model,
         name: *const c_char,
         name_len: usize,
-        flags: u64,
+        request: *const rl_tensor_request,
         out: *mut *mut rl_tensor,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_weight_init(weight: *mut rl_weight, size: usize);
     pub fn rl_model_set_weights(
         model: *mut rl_model,
-        names: *const *const c_char,
-        name_lens: *const usize,
-        tensors: *const *const rl_tensor,
+        weights: *const rl_weight,
         num_weights: usize,
+        producer_stream: *mut c_void,
         version: *mut u64,
         err: *mut *mut rl_error,
     ) -> rl_status;
@@ -1599,12 +1621,14 @@ extern "C" {
         batch: *const rl_batch,
         index: usize,
         array: i32,
+        request: *const rl_tensor_request,
         out: *mut *mut rl_tensor,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_event_tensor(
         event: *const rl_event,
         array: i32,
+        request: *const rl_tensor_request,
         out: *mut *mut rl_tensor,
         err: *mut *mut rl_error,
     ) -> rl_status;

@@ -1,6 +1,7 @@
 //! A list of samples.
 use crate::text::optional;
 use crate::{sys, Result, Sample, SampleArray, Tensor};
+use std::ptr;
 
 handle!(
     /// Samples that an engine drew or a buffer gave. Samples of it borrow from it.
@@ -38,7 +39,9 @@ impl Batch {
     /// An array of sample `index`, where it lies. It never changes, and outlives the batch.
     pub fn tensor(&self, index: usize, array: SampleArray) -> Result<Tensor> {
         // SAFETY: the handle is this object's.
-        unsafe { object_of!(Tensor, rl_batch_tensor(self.as_ptr(), index, array.raw())) }
+        unsafe {
+            object_of!(Tensor, rl_batch_tensor(self.as_ptr(), index, array.raw(), ptr::null()))
+        }
     }
 
     /// Sets the reward of sample `index`, without kinds of reward beside it. Samples taken before

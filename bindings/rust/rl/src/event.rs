@@ -76,7 +76,7 @@ impl Event {
     /// An array of that sample, as [`crate::Batch::tensor`].
     pub fn tensor(&self, array: SampleArray) -> Result<Tensor> {
         // SAFETY: the handle is this object's.
-        unsafe { object_of!(Tensor, rl_event_tensor(self.as_ptr(), array.raw())) }
+        unsafe { object_of!(Tensor, rl_event_tensor(self.as_ptr(), array.raw(), ptr::null())) }
     }
 
     /// A metric by name, such as "actor/pg_loss".

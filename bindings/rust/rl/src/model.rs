@@ -2,7 +2,6 @@
 use crate::options::handle_or_null;
 use crate::text::{json_text, path_text, terminated, Bytes};
 use crate::{sys, Dtype, Options, Result, Runtime, Tensor, Use};
-use std::os::raw::c_char;
 use std::path::Path;
 use std::ptr;
 
@@ -161,18 +160,26 @@ impl Model {
     fn weight_tensor(&self, name: &str, flags: u64) -> Result<Tensor> {
         let (text, len) = (name.as_ptr().cast(), name.len());
         // SAFETY: the name lives during the call.
-        unsafe { object_of!(Tensor, rl_model_weight(self.as_ptr(), text, len, flags)) }
+        unsafe {
+            let mut request = initial!(rl_tensor_request, rl_tensor_request_init);
+            request.flags = flags;
+            object_of!(Tensor, rl_model_weight(self.as_ptr(), text, len, &request))
+        }
     }
 
     /// Sets weights by name, all or none; their version.
     pub fn set_weights(&self, weights: &[(&str, &Tensor)]) -> Result<u64> {
-        let names: Vec<*const c_char> = weights.iter().map(|w| w.0.as_ptr().cast()).collect();
-        let lens: Vec<usize> = weights.iter().map(|w| w.0.len()).collect();
-        let tensors: Vec<*const _> = weights.iter().map(|w| w.1.as_ptr() as *const _).collect();
-        let (names, lens, tensors) = (names.as_ptr(), lens.as_ptr(), tensors.as_ptr());
-        let (model, count) = (self.as_ptr(), weights.len());
-        // SAFETY: the three arrays have an entry for each weight and live during the call.
-        unsafe { value_of!(0, rl_model_set_weights(model, names, lens, tensors, count)) }
+        let raw_weight = |(name, tensor): &(&str, &Tensor)| {
+            // SAFETY: the function writes the struct that it is given.
+            let mut raw = unsafe { initial!(rl_weight, rl_weight_init) };
+            (raw.name, raw.name_len) = (name.as_ptr().cast(), name.len());
+            raw.tensor = tensor.as_ptr();
+            raw
+        };
+        let raw: Vec<_> = weights.iter().map(raw_weight).collect();
+        let (model, data, count) = (self.as_ptr(), raw.as_ptr(), raw.len());
+        // SAFETY: names and tensors live during the call.
+        unsafe { value_of!(0, rl_model_set_weights(model, data, count, ptr::null_mut())) }
     }
 }
 

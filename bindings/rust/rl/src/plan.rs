@@ -1,7 +1,7 @@
 //! The memory of a run before anything of it is allocated.
 use crate::options::handle_or_null;
 use crate::text::{terminated, Bytes};
-use crate::{sys, Options, PlanKind, Result, Runtime, Use};
+use crate::{sys, Device, Options, PlanKind, Result, Runtime, Use};
 
 handle!(
     /// What a run will need, from options and the header of `model.path` alone.
@@ -20,6 +20,9 @@ pub struct PlanItem {
     pub phase: String,
     pub bytes: u64,
     pub kind: PlanKind,
+    /// Whose memory it is.
+    pub device: Device,
+    pub device_index: i32,
 }
 
 impl Plan {
@@ -58,6 +61,8 @@ impl Plan {
                     phase: terminated(raw.phase).to_string(),
                     bytes: raw.bytes,
                     kind: PlanKind::from_raw(raw.kind),
+                    device: Device::from_raw(raw.device),
+                    device_index: raw.device_index,
                 })
             };
             (0..sys::rl_plan_count(plan)).map(item).collect()

@@ -20,6 +20,7 @@ pub struct TensorInfo<'a> {
     pub num_elements: u64,
     pub dtype: Dtype,
     pub device: Device,
+    pub device_index: i32,
     pub read_only: bool,
 }
 
@@ -62,6 +63,7 @@ impl Tensor {
             num_elements: raw.num_elements,
             dtype: Dtype::from_raw(raw.dtype),
             device: Device::from_raw(raw.device),
+            device_index: raw.device_index,
             read_only: raw.read_only != 0,
         })
     }

@@ -82,6 +82,8 @@ pub fn structs(out: &mut String) {
         phase,
         bytes,
         kind,
+        device,
+        device_index,
         reserved
     );
     layout!(
@@ -367,7 +369,24 @@ pub fn structs(out: &mut String) {
         dtype,
         device,
         read_only,
-        reserved
+        device_index
+    );
+    layout!(
+        out,
+        rl_tensor_request,
+        struct_size,
+        flags,
+        device,
+        device_index,
+        stream
+    );
+    layout!(
+        out,
+        rl_weight,
+        struct_size,
+        name,
+        name_len,
+        tensor
     );
     layout!(
         out,
@@ -499,6 +518,7 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_USE_TRAIN", RL_USE_TRAIN as u64),
     ("RL_USE_PIPELINE", RL_USE_PIPELINE as u64),
     ("RL_USE_PARTS", RL_USE_PARTS as u64),
+    ("RL_DEVICE_CPU", RL_DEVICE_CPU as u64),
     ("RL_DTYPE_F32", RL_DTYPE_F32 as u64),
     ("RL_DTYPE_BF16", RL_DTYPE_BF16 as u64),
     ("RL_DTYPE_I32", RL_DTYPE_I32 as u64),
@@ -547,7 +567,6 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_OUTPUT_LOGPROBS", RL_OUTPUT_LOGPROBS as u64),
     ("RL_OUTPUT_HIDDEN", RL_OUTPUT_HIDDEN as u64),
     ("RL_OUTPUT_SCORES", RL_OUTPUT_SCORES as u64),
-    ("RL_DEVICE_CPU", RL_DEVICE_CPU as u64),
     ("RL_SAMPLE_IDS", RL_SAMPLE_IDS as u64),
     ("RL_SAMPLE_LOGPROBS", RL_SAMPLE_LOGPROBS as u64),
     ("RL_SAMPLE_LOGPROBS_SAMPLED", RL_SAMPLE_LOGPROBS_SAMPLED as u64),
