@@ -177,7 +177,16 @@ RL_AT(rl_algo_tokens, mask, 40);
 RL_AT(rl_algo_tokens, logprobs, 56);
 RL_AT(rl_algo_tokens, ref_logprobs, 80);
 RL_AT(rl_algo_tokens, baselines, 104);
-RL_AT_LEAST(rl_algo_tokens, 136);
+RL_AT(rl_algo_tokens, token_rewards, 136);
+RL_AT(rl_algo_tokens, weights, 176);
+RL_AT(rl_algo_tokens, total_sequences, 192);
+RL_AT_LEAST(rl_algo_tokens, 200);
+
+RL_AT(rl_algo_packing, struct_size, 0);
+RL_AT(rl_algo_packing, max_tokens, 8);
+RL_AT(rl_algo_packing, hidden, 40);
+RL_AT(rl_algo_packing, oversize_alone, 48);
+RL_AT_LEAST(rl_algo_packing, 56);
 RL_AT(rl_algo_tokens, sample_ids, 112);
 RL_AT(rl_algo_tokens, reward_parts, 128);
 

@@ -44,6 +44,14 @@ AlgoArrays arrays_of(const rl_algo_tokens* given) {
   a.rollout_logprobs = optional_arg(t.rollout_logprobs, t.num_tokens, "tokens.rollout_logprobs");
   a.ref_logprobs = optional_arg(t.ref_logprobs, t.num_tokens, "tokens.ref_logprobs");
   a.advantages = optional_arg(t.advantages, t.num_tokens, "tokens.advantages");
+  a.token_rewards = optional_arg(t.token_rewards, t.num_tokens, "tokens.token_rewards");
+  a.values = optional_arg(t.values, t.num_tokens, "tokens.values");
+  a.old_values = optional_arg(t.old_values, t.num_tokens, "tokens.old_values");
+  a.returns = optional_arg(t.returns, t.num_tokens, "tokens.returns");
+  a.entropies = optional_arg(t.entropies, t.num_tokens, "tokens.entropies");
+  a.weights = optional_arg(t.weights, t.num_tokens, "tokens.weights");
+  a.total_tokens = static_cast<int64_t>(t.total_tokens);
+  a.total_sequences = static_cast<int64_t>(t.total_sequences);
   for (const uint8_t v : a.mask) bool_arg(v, "tokens.mask");
   for (const uint8_t v : a.truncated) bool_arg(v, "tokens.truncated");
   return a;
@@ -115,6 +123,46 @@ void copy_out(const std::vector<T>& made, T* out) {
   std::copy(made.begin(), made.end(), out);
 }
 
+using LossFunction = AlgoLoss (*)(const Settings&, const AlgoArrays&, std::vector<double>&);
+
+// A loss of the arrays with its gradient.
+rl_status write_loss(const rl_options* options, const rl_algo_tokens* tokens, double* gradient,
+                     size_t num_gradient, rl_algo_loss* out, rl_error** err, LossFunction compute) {
+  clear_array(gradient, num_gradient);
+  clear_result(out);
+  return guarded_callback_safe(err, options, [&] {
+    const OptionSet set = options_or(options, OptionSet());
+    const AlgoArrays in = arrays_of(tokens);
+    require_out(gradient, num_gradient, tokens, "gradient");
+    rl_algo_loss& result = result_struct(out, "out");
+    std::vector<double> made;
+    const AlgoLoss loss = compute(set, in, made);
+    copy_out(made, gradient);
+    result.loss = loss.loss;
+    result.policy_loss = loss.policy_loss;
+    result.kl_loss = loss.kl_loss;
+    result.kl = loss.kl;
+    result.ppo_kl = loss.ppo_kl;
+    result.ppo_kl_k3 = loss.ppo_kl_k3;
+    result.clip_fraction = loss.clip_fraction;
+    result.dual_clip_fraction = loss.dual_clip_fraction;
+    result.ratio_max = loss.ratio_max;
+    result.num_tokens = static_cast<uint64_t>(loss.num_tokens);
+    result.num_rejected = static_cast<uint64_t>(loss.num_rejected);
+  });
+}
+
+// Numbers beyond int64_t become negative, which is out of every range.
+AlgoPacking packing_from(const rl_algo_packing& p) {
+  const auto number = [](uint64_t value) { return static_cast<int64_t>(value); };
+  return {.max_tokens = number(p.max_tokens),
+          .min_bins = number(p.min_bins),
+          .divisor = number(p.divisor),
+          .group_size = number(p.group_size),
+          .hidden = number(p.hidden),
+          .oversize_alone = bool_arg(p.oversize_alone, "packing.oversize_alone")};
+}
+
 }  // namespace
 
 extern "C" {
@@ -128,40 +176,63 @@ void rl_algo_loss_init(rl_algo_loss* loss, size_t size) {
 }
 
 rl_status rl_algo_advantages(const rl_options* options, const rl_algo_tokens* tokens,
-                             double* advantages, size_t num_advantages, rl_error** err) {
+                             double* advantages, size_t num_advantages, double* returns,
+                             size_t num_returns, rl_error** err) {
   clear_array(advantages, num_advantages);
+  clear_array(returns, num_returns);
   return guarded_callback_safe(err, options, [&] {
     const OptionSet set = options_or(options, OptionSet());
     const AlgoArrays in = arrays_of(tokens);
     require_out(advantages, num_advantages, tokens, "advantages");
-    copy_out(algo_advantages(set, in), advantages);
+    if (returns != nullptr) require_out(returns, num_returns, tokens, "returns");
+    std::vector<double> made;
+    copy_out(algo_advantages(set, in, &made), advantages);
+    if (returns != nullptr) copy_out(made, returns);
   });
 }
 
 rl_status rl_algo_policy_loss(const rl_options* options, const rl_algo_tokens* tokens,
                               double* gradient, size_t num_gradient, rl_algo_loss* out,
                               rl_error** err) {
-  clear_array(gradient, num_gradient);
-  clear_result(out);
+  return write_loss(options, tokens, gradient, num_gradient, out, err, algo_policy_loss);
+}
+
+rl_status rl_algo_value_loss(const rl_options* options, const rl_algo_tokens* tokens,
+                             double* gradient, size_t num_gradient, rl_algo_loss* out,
+                             rl_error** err) {
+  return write_loss(options, tokens, gradient, num_gradient, out, err, algo_value_loss);
+}
+
+rl_status rl_algo_entropy_loss(const rl_options* options, const rl_algo_tokens* tokens,
+                               double* gradient, size_t num_gradient, rl_algo_loss* out,
+                               rl_error** err) {
+  return write_loss(options, tokens, gradient, num_gradient, out, err, algo_entropy_loss);
+}
+
+void rl_algo_packing_init(rl_algo_packing* packing, size_t size) {
+  if (!init_struct(packing, size, sizeof(*packing))) return;
+  packing->min_bins = packing->divisor = packing->group_size = 1;
+}
+
+rl_status rl_algo_pack(const rl_options* options, const int32_t* lengths, size_t num_lengths,
+                       const rl_algo_packing* packing, int32_t* bins, size_t num_bins,
+                       uint64_t* count, rl_error** err) {
+  clear_array(bins, num_bins);
+  clear(count);
   return guarded_callback_safe(err, options, [&] {
     const OptionSet set = options_or(options, OptionSet());
-    const AlgoArrays in = arrays_of(tokens);
-    require_out(gradient, num_gradient, tokens, "gradient");
-    rl_algo_loss& result = result_struct(out, "out");
-    std::vector<double> made;
-    const AlgoLoss loss = algo_policy_loss(set, in, made);
-    copy_out(made, gradient);
-    result.loss = loss.loss;
-    result.policy_loss = loss.policy_loss;
-    result.kl_loss = loss.kl_loss;
-    result.kl = loss.kl;
-    result.ppo_kl = loss.ppo_kl;
-    result.ppo_kl_k3 = loss.ppo_kl_k3;
-    result.clip_fraction = loss.clip_fraction;
-    result.dual_clip_fraction = loss.dual_clip_fraction;
-    result.ratio_max = loss.ratio_max;
-    result.num_tokens = static_cast<uint64_t>(loss.num_tokens);
-    result.num_rejected = static_cast<uint64_t>(loss.num_rejected);
+    const auto given = array_arg(lengths, num_lengths, "lengths");
+    const rl_algo_packing how = input_struct(packing, "packing");
+    require(bins, "bins");
+    require(count, "count");
+    if (num_bins != num_lengths) {
+      refuse("num_bins", str("is ", num_bins, " but there are ", num_lengths, " sequences"));
+    }
+    const Partition made = algo_pack(set, given, packing_from(how));
+    for (size_t bin = 0; bin < made.size(); ++bin) {
+      for (const int32_t i : made[bin]) bins[i] = static_cast<int32_t>(bin);
+    }
+    *count = made.size();
   });
 }
 

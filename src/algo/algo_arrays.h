@@ -22,6 +22,12 @@ struct AlgoArrays {
   std::span<const double> rewards;       // of sequences
   std::span<const double> reward_parts;  // (sequences, components) of the reward; empty: none
   std::span<const double> baselines;     // of sequences: rewards of greedy responses
+  std::span<const double> token_rewards;
+  std::span<const float> values, old_values, returns;  // of a critic; old_values empty: values
+  std::span<const float> entropies;
+  std::span<const double> weights;  // empty: those of algo.loss_agg
+  // Of the whole batch, which these arrays are a part of; 0: of these arrays.
+  int64_t total_tokens = 0, total_sequences = 0;
 };
 
 // A host's own algorithm in place of one of this folder (algo.advantage, algo.policy_loss =

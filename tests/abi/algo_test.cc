@@ -148,22 +148,85 @@ TEST(Algo, AdvantagesCompareTheSamplesOfAGroup) {
   double a[6];
   Options options;
   options.set("algo.advantage", "rloo");
-  EXPECT_RL_OK(rl_algo_advantages(options.handle, &t, a, 6, &err));
+  EXPECT_RL_OK(rl_algo_advantages(options.handle, &t, a, 6, nullptr, 0, &err));
   const double expected[] = {1, 0, -1, 0.25, -0.25, -0.25};
   for (int i = 0; i < 6; ++i) EXPECT_DOUBLE_EQ(a[i], expected[i]) << i;
-  EXPECT_RL_OK(rl_algo_advantages(nullptr, &t, a, 6, &err));  // grpo
+  EXPECT_RL_OK(rl_algo_advantages(nullptr, &t, a, 6, nullptr, 0, &err));  // grpo
   EXPECT_NEAR(a[0], 0.5 / (std::sqrt(0.5) + 1e-6), 1e-12);
   options.set("algo.advantage", "remax");
   rl_error* error = nullptr;
-  EXPECT_EQ(rl_algo_advantages(options.handle, &t, a, 6, &error), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(rl_algo_advantages(options.handle, &t, a, 6, nullptr, 0, &error), RL_INVALID_ARGUMENT);
   EXPECT_EQ(text_of(error, RL_ERROR_KEY), "tokens.baselines");
   EXPECT_EQ(a[0], 0.0);
   rl_error_release(error);
   const double baselines[] = {0.5, 0.5, 0, 0};
   t.baselines = baselines;
-  EXPECT_RL_OK(rl_algo_advantages(options.handle, &t, a, 6, &err));
+  EXPECT_RL_OK(rl_algo_advantages(options.handle, &t, a, 6, nullptr, 0, &err));
   EXPECT_DOUBLE_EQ(a[2], -0.5);
   EXPECT_DOUBLE_EQ(a[5], 0.25);
+}
+
+// gamma and lambda 1: advantages are rewards to go minus values, returns are rewards to go.
+TEST(Algo, GaeReadsValuesAndRewardsOfTokens) {
+  const int32_t lengths[] = {2, 1};
+  const double rewards[] = {1, 0}, token_rewards[] = {0.5, 0, -1};
+  const float values[] = {0.25f, 0.5f, 2};
+  rl_algo_tokens t;
+  rl_algo_tokens_init(&t, sizeof t);
+  t.lengths = lengths;
+  t.num_sequences = 2;
+  t.num_tokens = 3;
+  t.rewards = rewards;
+  t.token_rewards = token_rewards;
+  double a[3], returns[3];
+  Options options;
+  options.set("algo.advantage", "gae");
+  options.set("algo.whiten", "none");
+  rl_error* error = nullptr;
+  EXPECT_EQ(rl_algo_advantages(options.handle, &t, a, 3, returns, 3, &error), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(error, RL_ERROR_KEY), "tokens.old_values");
+  rl_error_release(error);
+  t.values = values;
+  EXPECT_RL_OK(rl_algo_advantages(options.handle, &t, a, 3, returns, 3, &err));
+  const double to_go[] = {1.5, 1, -1}, expected[] = {1.25, 0.5, -3};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_DOUBLE_EQ(returns[i], to_go[i]) << i;
+    EXPECT_DOUBLE_EQ(a[i], expected[i]) << i;
+  }
+  EXPECT_EQ(rl_algo_advantages(nullptr, &t, a, 3, nullptr, 0, &error), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(error, RL_ERROR_KEY), "tokens.token_rewards") << "grpo has none";
+  rl_error_release(error);
+}
+
+TEST(Algo, AValueLossIsClippedAroundTheOldValue) {
+  const int32_t lengths[] = {2};
+  const float values[] = {1, 3}, old[] = {1, 1}, returns[] = {0, 0};
+  rl_algo_tokens t;
+  rl_algo_tokens_init(&t, sizeof t);
+  t.lengths = lengths;
+  t.num_sequences = 1;
+  t.num_tokens = 2;
+  t.values = values;
+  t.returns = returns;
+  rl_algo_loss loss;
+  rl_algo_loss_init(&loss, sizeof loss);
+  double gradient[2];
+  EXPECT_RL_OK(rl_algo_value_loss(nullptr, &t, gradient, 2, &loss, &err));
+  EXPECT_DOUBLE_EQ(loss.loss, (0.5 + 4.5) / 2);
+  EXPECT_DOUBLE_EQ(gradient[0], 0.5);
+  EXPECT_DOUBLE_EQ(gradient[1], 1.5);
+  EXPECT_EQ(loss.num_tokens, 2u);
+  Options options;
+  options.set("algo.advantage", "gae");
+  options.set("algo.value_clip", "0.5");
+  const float higher[] = {4, 4};  // the clipped value, 1.5, is the further one
+  t.old_values = old;
+  t.returns = higher;
+  EXPECT_RL_OK(rl_algo_value_loss(options.handle, &t, gradient, 2, &loss, &err));
+  EXPECT_DOUBLE_EQ(loss.loss, (4.5 + 3.125) / 2);
+  EXPECT_DOUBLE_EQ(gradient[0], -1.5);
+  EXPECT_EQ(gradient[1], 0.0);
+  EXPECT_DOUBLE_EQ(loss.clip_fraction, 0.5);
 }
 
 struct Small {
@@ -186,6 +249,79 @@ struct Small {
     view.advantages = advantages;
   }
 };
+
+TEST(Algo, AnEntropyLossIsTheWeightedSumOfEntropies) {
+  Small s;
+  const float entropies[] = {1, 2, 8, 3};
+  s.view.entropies = entropies;
+  rl_algo_loss loss;
+  rl_algo_loss_init(&loss, sizeof loss);
+  double gradient[4];
+  Options options;
+  options.set("algo.entropy_coef", "0.5");
+  EXPECT_RL_OK(rl_algo_entropy_loss(options.handle, &s.view, gradient, 4, &loss, &err));
+  EXPECT_DOUBLE_EQ(loss.loss, -0.5 * 2);
+  for (const int i : {0, 1, 3}) EXPECT_DOUBLE_EQ(gradient[i], -0.5 / 3);
+  EXPECT_EQ(gradient[2], 0.0);
+}
+
+TEST(Algo, TotalsAndGivenWeightsReplaceThoseOfTheTokens) {
+  Small s;
+  double w[4];
+  s.view.total_tokens = 12;
+  EXPECT_RL_OK(rl_algo_weights(nullptr, &s.view, w, 4, &err));
+  for (const int i : {0, 1, 3}) EXPECT_DOUBLE_EQ(w[i], 1.0 / 12);
+  Options options;
+  options.set("algo.loss_agg", "seq_mean_token_mean");
+  s.view.total_sequences = 8;
+  EXPECT_RL_OK(rl_algo_weights(options.handle, &s.view, w, 4, &err));
+  EXPECT_DOUBLE_EQ(w[0], 1.0 / 16);
+  EXPECT_DOUBLE_EQ(w[3], 1.0 / 8);
+  const double given[] = {2, 3, 5, 7};
+  s.view.weights = given;
+  EXPECT_RL_OK(rl_algo_weights(options.handle, &s.view, w, 4, &err));
+  const double kept[] = {2, 3, 0, 7};
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(w[i], kept[i]) << i;
+  const double bad[] = {2, 3, 5, std::nan("")};
+  s.view.weights = bad;
+  rl_error* error = nullptr;
+  EXPECT_EQ(rl_algo_weights(options.handle, &s.view, w, 4, &error), RL_NON_FINITE);
+  EXPECT_EQ(text_of(error, RL_ERROR_KEY), "tokens.weights");
+  rl_error_release(error);
+}
+
+TEST(Algo, SequencesArePackedWithinABudgetOrEvenly) {
+  const int32_t lengths[] = {6, 5, 4, 1};
+  int32_t bins[4];
+  uint64_t count = 0;
+  rl_algo_packing packing;
+  rl_algo_packing_init(&packing, sizeof packing);
+  packing.max_tokens = 8;
+  Options options;
+  options.set("trainer.balance", "tokens");
+  EXPECT_RL_OK(rl_algo_pack(options.handle, lengths, 4, &packing, bins, 4, &count, &err));
+  ASSERT_EQ(count, 3u);
+  int64_t sums[3] = {};
+  for (int i = 0; i < 4; ++i) sums[bins[i]] += lengths[i];
+  for (const int64_t sum : sums) EXPECT_LE(sum, 8);
+  packing.max_tokens = 0;
+  packing.min_bins = 2;
+  EXPECT_RL_OK(rl_algo_pack(options.handle, lengths, 4, &packing, bins, 4, &count, &err));
+  EXPECT_EQ(count, 2u);
+  EXPECT_EQ(bins[0], bins[3]) << "7 and 9, or 6 + 1 and 5 + 4";
+  const auto refused = [&](const char* key, auto&& spoil) {
+    rl_algo_packing bad = packing;
+    spoil(bad);
+    rl_error* error = nullptr;
+    EXPECT_EQ(rl_algo_pack(options.handle, lengths, 4, &bad, bins, 4, &count, &error),
+              RL_OUT_OF_RANGE);
+    EXPECT_EQ(text_of(error, RL_ERROR_KEY), key);
+    rl_error_release(error);
+  };
+  refused("packing.min_bins", [](auto& p) { p.min_bins = 0; });
+  refused("packing.divisor", [](auto& p) { p.divisor = 2; });
+  refused("packing.group_size", [](auto& p) { p.group_size = UINT64_MAX; });
+}
 
 TEST(Algo, WeightsSumToOneUnderEveryMean) {
   const Small s;

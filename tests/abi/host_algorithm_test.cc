@@ -222,7 +222,8 @@ int32_t call_back(void* user_data, const rl_algo_tokens* tokens, double* advanta
   uint64_t version = 0;
   inside.version = rl_model_version(inside.model, &version, nullptr);
   rl_model_destroy(inside.model);
-  inside.algorithm = rl_algo_advantages(nullptr, tokens, advantages, tokens->num_tokens, nullptr);
+  inside.algorithm =
+      rl_algo_advantages(nullptr, tokens, advantages, tokens->num_tokens, nullptr, 0, nullptr);
   return 0;
 }
 
@@ -399,12 +400,13 @@ TEST(AbiRewardParts, ArraysHaveTheirKindsSequenceBySequence) {
   EXPECT_RL_OK(rl_options_create(&options, &err));
   for (const auto& [key, text] : kTwoKinds) set(options, key, text);
   double advantages[3];
-  EXPECT_RL_OK(rl_algo_advantages(options, &tokens, advantages, 3, &err));
+  EXPECT_RL_OK(rl_algo_advantages(options, &tokens, advantages, 3, nullptr, 0, &err));
   EXPECT_EQ(advantages[0], -1);
   EXPECT_EQ(advantages[1], 1);
   EXPECT_EQ(advantages[2], 1);
   tokens.num_reward_parts = 1;
-  EXPECT_EQ(rl_algo_advantages(options, &tokens, advantages, 3, nullptr), RL_INVALID_ARGUMENT);
+  EXPECT_EQ(rl_algo_advantages(options, &tokens, advantages, 3, nullptr, 0, nullptr),
+            RL_INVALID_ARGUMENT);
   rl_options_destroy(options);
 }
 

@@ -29,6 +29,7 @@ const Integers& integers() {
       {"num_weights", 2},
       {"num_keep", 2},
       {"num_values", 2},
+      {"num_returns", 2},
       {"num_out", 2},
       {"first", 0},
       {"replica", 0},
@@ -184,6 +185,9 @@ void Arguments::set_array(size_t i) {
     words_[i].pointer = &texts_[i];
   } else if (type == "const size_t*") {
     words_[i].pointer = terminated;
+  } else if (p.name == std::string("lengths")) {
+    static int32_t one = 1;
+    words_[i].pointer = &one;
   } else if (type == "const double*" || type == "const float*") {
     words_[i].pointer = ones;
   } else if (type == "struct DLManagedTensorVersioned*") {
@@ -226,6 +230,7 @@ void Arguments::set_struct(size_t i, const Host& host) {
     tokens->num_sequences = tokens->num_tokens = 2;
     tokens->logprobs = tokens->ref_logprobs = tokens->advantages = logprobs;
     tokens->rewards = rewards;
+    tokens->values = tokens->returns = tokens->entropies = logprobs;
   } else if (p.type == std::string("rl_span")) {
     auto* const span = reinterpret_cast<rl_span*>(results_[i]);
     rl_span_init(span, sizeof *span);
@@ -245,6 +250,9 @@ void Arguments::set_struct(size_t i, const Host& host) {
   } else if (p.type == std::string("rl_tensor_request")) {
     auto* const request = reinterpret_cast<rl_tensor_request*>(results_[i]);
     rl_tensor_request_init(request, sizeof *request);
+  } else if (p.type == std::string("rl_algo_packing")) {
+    auto* const packing = reinterpret_cast<rl_algo_packing*>(results_[i]);
+    rl_algo_packing_init(packing, sizeof *packing);
   } else if (p.type == std::string("rl_content")) {
     auto* const content = reinterpret_cast<rl_content*>(results_[i]);
     *content = content_of(prompt, 2);

@@ -22,6 +22,14 @@ type Tokens struct {
 	SampleIDs       []uint64  // of each sequence
 	NumRewardParts  int
 	RewardParts     []float64 // of sequence 0 first
+	TokenRewards    []float64 // added to what each token earns
+	Values          []float32 // of a critic now
+	OldValues       []float32 // of the critic at sampling
+	Returns         []float32 // what values are to predict
+	Entropies       []float32 // of the tokens' distributions, nats
+	Weights         []float64 // in place of those of algo.loss_agg
+	TotalTokens     uint64    // that carry loss, in the whole batch; 0: those given here
+	TotalSequences  uint64
 }
 
 // AlgoLoss is the loss of a minibatch. Means are over the tokens that carry loss.
@@ -57,6 +65,14 @@ func tokensOf(t *C.rl_algo_tokens) *Tokens {
 		SampleIDs:       shared[uint64](t.sample_ids, sequences),
 		NumRewardParts:  int(t.num_reward_parts),
 		RewardParts:     shared[float64](t.reward_parts, sequences*t.num_reward_parts),
+		TokenRewards:    shared[float64](t.token_rewards, count),
+		Values:          shared[float32](t.values, count),
+		OldValues:       shared[float32](t.old_values, count),
+		Returns:         shared[float32](t.returns, count),
+		Entropies:       shared[float32](t.entropies, count),
+		Weights:         shared[float64](t.weights, count),
+		TotalTokens:     uint64(t.total_tokens),
+		TotalSequences:  uint64(t.total_sequences),
 	}
 }
 
@@ -88,6 +104,9 @@ func (t *Tokens) input(memory *arena) (*C.rl_algo_tokens, error) {
 		{"rewards", len(t.Rewards), sequences}, {"baselines", len(t.Baselines), sequences},
 		{"sample_ids", len(t.SampleIDs), sequences},
 		{"reward_parts", len(t.RewardParts), sequences * t.NumRewardParts},
+		{"token_rewards", len(t.TokenRewards), count}, {"values", len(t.Values), count},
+		{"old_values", len(t.OldValues), count}, {"returns", len(t.Returns), count},
+		{"entropies", len(t.Entropies), count}, {"weights", len(t.Weights), count},
 	}
 	if err := wrongLength("tokens", lengths); err != nil {
 		return nil, err
@@ -109,27 +128,65 @@ func (t *Tokens) input(memory *arena) (*C.rl_algo_tokens, error) {
 	in.sample_ids = placed[C.uint64_t](memory, t.SampleIDs)
 	in.num_reward_parts = C.size_t(t.NumRewardParts)
 	in.reward_parts = placed[C.double](memory, t.RewardParts)
+	in.token_rewards = placed[C.double](memory, t.TokenRewards)
+	in.values = placed[C.float](memory, t.Values)
+	in.old_values = placed[C.float](memory, t.OldValues)
+	in.returns = placed[C.float](memory, t.Returns)
+	in.entropies = placed[C.float](memory, t.Entropies)
+	in.weights = placed[C.double](memory, t.Weights)
+	in.total_tokens = C.uint64_t(t.TotalTokens)
+	in.total_sequences = C.uint64_t(t.TotalSequences)
 	return in, nil
 }
 
 // TokenAdvantages gives the advantages of every token from the rewards by algo.advantage. Of these
-// five functions options may be nil: the defaults.
+// functions options may be nil: the defaults.
 func (t *Tokens) TokenAdvantages(options *Options) ([]float64, error) {
-	advantages := make([]float64, t.NumTokens())
-	return advantages, t.with(options, func(in *C.rl_algo_tokens, record **C.rl_error) C.rl_status {
+	advantages, _, err := t.AdvantagesAndReturns(options)
+	return advantages, err
+}
+
+// AdvantagesAndReturns gives the rewards to go as well, which a critic is to predict.
+func (t *Tokens) AdvantagesAndReturns(options *Options) (advantages, returns []float64, err error) {
+	advantages, returns = make([]float64, t.NumTokens()), make([]float64, t.NumTokens())
+	err = t.with(options, func(in *C.rl_algo_tokens, record **C.rl_error) C.rl_status {
 		return C.rl_algo_advantages(options.handle(), in, first[C.double](advantages),
-			in.num_tokens, record)
+			in.num_tokens, first[C.double](returns), C.size_t(len(returns)), record)
 	})
+	return advantages, returns, err
 }
 
 // PolicyLoss gives the loss by algo.policy_loss and its derivative in the log-prob of each token.
 func (t *Tokens) PolicyLoss(options *Options) (AlgoLoss, []float64, error) {
+	return t.loss(options, func(in *C.rl_algo_tokens, gradient *C.double, out *C.rl_algo_loss,
+		record **C.rl_error) C.rl_status {
+		return C.rl_algo_policy_loss(options.handle(), in, gradient, in.num_tokens, out, record)
+	})
+}
+
+// ValueLoss gives the loss of a critic and its derivative in the value of each token.
+func (t *Tokens) ValueLoss(options *Options) (AlgoLoss, []float64, error) {
+	return t.loss(options, func(in *C.rl_algo_tokens, gradient *C.double, out *C.rl_algo_loss,
+		record **C.rl_error) C.rl_status {
+		return C.rl_algo_value_loss(options.handle(), in, gradient, in.num_tokens, out, record)
+	})
+}
+
+// EntropyLoss gives the entropy bonus as a loss and its derivative in the entropy of each token.
+func (t *Tokens) EntropyLoss(options *Options) (AlgoLoss, []float64, error) {
+	return t.loss(options, func(in *C.rl_algo_tokens, gradient *C.double, out *C.rl_algo_loss,
+		record **C.rl_error) C.rl_status {
+		return C.rl_algo_entropy_loss(options.handle(), in, gradient, in.num_tokens, out, record)
+	})
+}
+
+func (t *Tokens) loss(options *Options, call func(in *C.rl_algo_tokens, gradient *C.double,
+	out *C.rl_algo_loss, record **C.rl_error) C.rl_status) (AlgoLoss, []float64, error) {
 	var out C.rl_algo_loss
 	C.rl_algo_loss_init(&out, C.sizeof_rl_algo_loss)
 	gradient := make([]float64, t.NumTokens())
 	err := t.with(options, func(in *C.rl_algo_tokens, record **C.rl_error) C.rl_status {
-		return C.rl_algo_policy_loss(options.handle(), in, first[C.double](gradient),
-			in.num_tokens, &out, record)
+		return call(in, first[C.double](gradient), &out, record)
 	})
 	return AlgoLoss{
 		Loss:             float64(out.loss),
@@ -144,6 +201,36 @@ func (t *Tokens) PolicyLoss(options *Options) (AlgoLoss, []float64, error) {
 		NumTokens:        uint64(out.num_tokens),
 		NumRejected:      uint64(out.num_rejected),
 	}, gradient, err
+}
+
+// Packing says how sequences are distributed over bins.
+type Packing struct {
+	MaxTokens     uint64 // budget of a bin; 0: none, and there are MinBins bins of equal cost
+	MinBins       uint64 // 0 means 1, as for what follows
+	Divisor       uint64 // the number of bins is a multiple of it
+	GroupSize     uint64 // so many neighbours stay together
+	Hidden        uint64 // of the model, for trainer.balance = flops
+	OversizeAlone bool   // a unit above the budget has a bin of its own
+}
+
+// Pack gives the bin of each sequence, and the number of bins. options may be nil: the defaults.
+func (p Packing) Pack(options *Options, lengths []int32) (bins []int32, count int, err error) {
+	var packing C.rl_algo_packing
+	C.rl_algo_packing_init(&packing, C.sizeof_rl_algo_packing)
+	packing.max_tokens, packing.hidden = C.uint64_t(p.MaxTokens), C.uint64_t(p.Hidden)
+	packing.oversize_alone = truth(p.OversizeAlone)
+	for field, value := range map[*C.uint64_t]uint64{&packing.min_bins: p.MinBins,
+		&packing.divisor: p.Divisor, &packing.group_size: p.GroupSize} {
+		if value != 0 {
+			*field = C.uint64_t(value)
+		}
+	}
+	bins = make([]int32, len(lengths)+1) // one more, so that the array is never NULL
+	var number C.uint64_t
+	var record *C.rl_error
+	status := C.rl_algo_pack(options.handle(), first[C.int32_t](lengths), C.size_t(len(lengths)),
+		&packing, first[C.int32_t](bins), C.size_t(len(lengths)), &number, &record)
+	return bins[:len(lengths)], int(number), outcome(status, &record, options)
 }
 
 // Corrections gives the factors of the token losses by algo.correction.*, and in keep 1 for a token

@@ -166,7 +166,9 @@ class rl_algo_tokens(Struct):
         ("logprobs", c_void_p), ("old_logprobs", c_void_p), ("rollout_logprobs", c_void_p),
         ("ref_logprobs", c_void_p), ("advantages", c_void_p), ("rewards", c_void_p),
         ("baselines", c_void_p), ("sample_ids", c_void_p), ("num_reward_parts", c_size_t),
-        ("reward_parts", c_void_p)]
+        ("reward_parts", c_void_p), ("token_rewards", c_void_p), ("values", c_void_p),
+        ("old_values", c_void_p), ("returns", c_void_p), ("entropies", c_void_p),
+        ("weights", c_void_p), ("total_tokens", c_uint64), ("total_sequences", c_uint64)]
 
 
 class rl_algo_loss(Struct):
@@ -174,6 +176,12 @@ class rl_algo_loss(Struct):
         ("kl_loss", c_double), ("kl", c_double), ("ppo_kl", c_double), ("ppo_kl_k3", c_double),
         ("clip_fraction", c_double), ("dual_clip_fraction", c_double), ("ratio_max", c_double),
         ("num_tokens", c_uint64), ("num_rejected", c_uint64)]
+
+
+class rl_algo_packing(Struct):
+    _fields_ = [("struct_size", c_size_t), ("max_tokens", c_uint64), ("min_bins", c_uint64),
+        ("divisor", c_uint64), ("group_size", c_uint64), ("hidden", c_uint64),
+        ("oversize_alone", c_uint32), ("reserved", c_uint32)]
 
 
 class rl_tensor_info(Struct):
@@ -268,6 +276,12 @@ ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
         "baselines": (c_double, "num_sequences"),
         "sample_ids": (c_uint64, "num_sequences"),
         "reward_parts": (c_double, "num_sequences * num_reward_parts"),
+        "token_rewards": (c_double, "num_tokens"),
+        "values": (c_float, "num_tokens"),
+        "old_values": (c_float, "num_tokens"),
+        "returns": (c_float, "num_tokens"),
+        "entropies": (c_float, "num_tokens"),
+        "weights": (c_double, "num_tokens"),
     },
     "rl_tensor_info": {
         "shape": (c_int64, "num_dims"),
@@ -524,10 +538,21 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_algo_tokens_init": (None, {"tokens": POINTER(rl_algo_tokens), "size": c_size_t}),
     "rl_algo_loss_init": (None, {"loss": POINTER(rl_algo_loss), "size": c_size_t}),
     "rl_algo_advantages": (c_int32, {"options": c_void_p, "tokens": POINTER(rl_algo_tokens),
-        "advantages": c_void_p, "num_advantages": c_size_t, "err": c_void_p}),
+        "advantages": c_void_p, "num_advantages": c_size_t, "returns": c_void_p, "num_returns":
+        c_size_t, "err": c_void_p}),
     "rl_algo_policy_loss": (c_int32, {"options": c_void_p, "tokens": POINTER(rl_algo_tokens),
         "gradient": c_void_p, "num_gradient": c_size_t, "out": POINTER(rl_algo_loss), "err":
         c_void_p}),
+    "rl_algo_value_loss": (c_int32, {"options": c_void_p, "tokens": POINTER(rl_algo_tokens),
+        "gradient": c_void_p, "num_gradient": c_size_t, "out": POINTER(rl_algo_loss), "err":
+        c_void_p}),
+    "rl_algo_entropy_loss": (c_int32, {"options": c_void_p, "tokens": POINTER(rl_algo_tokens),
+        "gradient": c_void_p, "num_gradient": c_size_t, "out": POINTER(rl_algo_loss), "err":
+        c_void_p}),
+    "rl_algo_packing_init": (None, {"packing": POINTER(rl_algo_packing), "size": c_size_t}),
+    "rl_algo_pack": (c_int32, {"options": c_void_p, "lengths": c_void_p, "num_lengths": c_size_t,
+        "packing": POINTER(rl_algo_packing), "bins": c_void_p, "num_bins": c_size_t, "count":
+        c_void_p, "err": c_void_p}),
     "rl_algo_corrections": (c_int32, {"options": c_void_p, "tokens": POINTER(rl_algo_tokens),
         "weights": c_void_p, "num_weights": c_size_t, "keep": c_void_p, "num_keep": c_size_t, "err":
         c_void_p}),

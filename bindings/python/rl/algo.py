@@ -36,6 +36,14 @@ class Tokens:
     sample_ids: Optional[Array] = None  # of each sequence
     num_reward_parts: int = 0
     reward_parts: Optional[Array] = None  # those of sequence 0 first
+    token_rewards: Optional[Array] = None  # added to what each token earns
+    values: Optional[Array] = None  # per token, of a critic now
+    old_values: Optional[Array] = None  # per token, of the critic at sampling
+    returns: Optional[Array] = None  # per token, what values are to predict
+    entropies: Optional[Array] = None  # per token, nats
+    weights: Optional[Array] = None  # per token, in place of those of algo.loss_agg
+    total_tokens: int = 0  # that carry loss, in the whole batch; 0: those given here
+    total_sequences: int = 0
 
     @classmethod
     def _of(cls, view: Any) -> Tokens:
@@ -44,7 +52,8 @@ class Tokens:
                  "num_reward_parts": view.num_reward_parts}
         arrays = {name: copied(getattr(view, name), kind, _product(length, sizes))
                   for name, (kind, length) in _ARRAYS.items() if getattr(view, name)}
-        return cls(num_reward_parts=view.num_reward_parts, **arrays)
+        return cls(num_reward_parts=view.num_reward_parts, total_tokens=view.total_tokens,
+                   total_sequences=view.total_sequences, **arrays)
 
     def _view(self) -> tuple[Any, list[Pinned]]:
         """The struct, and what holds its arrays in place."""
@@ -55,6 +64,7 @@ class Tokens:
         view.num_sequences = len(lengths)
         view.num_tokens = sum(max(0, length) for length in lengths)
         view.num_reward_parts = self.num_reward_parts
+        view.total_tokens, view.total_sequences = self.total_tokens, self.total_sequences
         sizes = {name: getattr(view, name)
                  for name in ("num_sequences", "num_tokens", "num_reward_parts")}
         for name, memory in held.items():
@@ -94,14 +104,52 @@ def _filled(name: str, tokens: Tokens, options: Options | None, kinds: tuple[Any
 
 def advantages(tokens: Tokens, options: Options | None = None) -> Floats:
     """The advantage of every token from the rewards, by algo.advantage."""
-    return _filled("rl_algo_advantages", tokens, options, (ctypes.c_double,))[0]
+    return advantages_and_returns(tokens, options)[0]
+
+
+def advantages_and_returns(tokens: Tokens,
+                           options: Options | None = None) -> tuple[Floats, Floats]:
+    """The advantages, and the reward to go of every token, which a critic is to predict."""
+    values, returns = _filled("rl_algo_advantages", tokens, options,
+                              (ctypes.c_double, ctypes.c_double))
+    return values, returns
 
 
 def policy_loss(tokens: Tokens, options: Options | None = None) -> tuple[AlgoLoss, Floats]:
     """The loss by algo.policy_loss, and its derivative in the log-prob of each token."""
+    return _loss("rl_algo_policy_loss", tokens, options)
+
+
+def value_loss(tokens: Tokens, options: Options | None = None) -> tuple[AlgoLoss, Floats]:
+    """The loss of a critic by algo.value_clip, and its derivative in the value of each token."""
+    return _loss("rl_algo_value_loss", tokens, options)
+
+
+def entropy_loss(tokens: Tokens, options: Options | None = None) -> tuple[AlgoLoss, Floats]:
+    """The entropy bonus as a loss, and its derivative in the entropy of each token."""
+    return _loss("rl_algo_entropy_loss", tokens, options)
+
+
+def _loss(name: str, tokens: Tokens, options: Options | None) -> tuple[AlgoLoss, Floats]:
     loss = _raw.rl_algo_loss()
-    gradient, = _filled("rl_algo_policy_loss", tokens, options, (ctypes.c_double,), loss)
+    gradient, = _filled(name, tokens, options, (ctypes.c_double,), loss)
     return AlgoLoss.of(loss), gradient
+
+
+def pack(lengths: Array, options: Options | None = None, *, max_tokens: int = 0, min_bins: int = 1,
+         divisor: int = 1, group_size: int = 1, hidden: int = 0,
+         oversize_alone: bool = False) -> tuple[Ints, int]:
+    """The bin of each sequence, and the number of bins; rl.h says at rl_algo_packing what the
+    arguments are."""
+    given, count = pinned(lengths, ctypes.c_int32), ctypes.c_uint64()
+    packing = _raw.rl_algo_packing()
+    packing.max_tokens, packing.min_bins, packing.divisor = max_tokens, min_bins, divisor
+    packing.group_size, packing.hidden = group_size, hidden
+    packing.oversize_alone = int(oversize_alone)
+    bins = zeros(ctypes.c_int32, given.count)
+    call("rl_algo_pack", options, given, packing, Pinned(bins), ctypes.byref(count))
+    view: Any = memoryview(bins)
+    return view, count.value
 
 
 def corrections(tokens: Tokens, options: Options | None = None) -> tuple[Floats, Ints]:

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "algo/losses/entropy.h"
+#include "algo/losses/value_loss.h"
 #include "algo/moments.h"
 #include "core/error.h"
 #include "pipeline/config/algo_options.h"
@@ -34,6 +36,11 @@ void require_size(const char* key, size_t seen, size_t expected, bool optional) 
       .with_key(key);
 }
 
+void check_total(const char* key, int64_t total) {
+  if (total >= 0) return;
+  throw Error(Code::kOutOfRange, str(key, " is too large")).with_key(key);
+}
+
 void check_arrays(const AlgoArrays& in) {
   const size_t sequences = in.lengths.size(), tokens = token_count(in.lengths);
   require_size("tokens.groups", in.groups.size(), sequences, true);
@@ -43,9 +50,17 @@ void check_arrays(const AlgoArrays& in) {
                                     {"tokens.old_logprobs", in.old_logprobs},
                                     {"tokens.rollout_logprobs", in.rollout_logprobs},
                                     {"tokens.ref_logprobs", in.ref_logprobs},
-                                    {"tokens.advantages", in.advantages}}) {
+                                    {"tokens.advantages", in.advantages},
+                                    {"tokens.values", in.values},
+                                    {"tokens.old_values", in.old_values},
+                                    {"tokens.returns", in.returns},
+                                    {"tokens.entropies", in.entropies}}) {
     require_size(key, values.size(), tokens, true);
   }
+  require_size("tokens.token_rewards", in.token_rewards.size(), tokens, true);
+  require_size("tokens.weights", in.weights.size(), tokens, true);
+  check_total("tokens.total_tokens", in.total_tokens);
+  check_total("tokens.total_sequences", in.total_sequences);
 }
 
 template <typename T>
@@ -119,17 +134,46 @@ Gathered gather(const TrainerOptions& options, const AlgoArrays& in) {
     at += count;
   }
   out.report = out.tokens.correct(options.correction);
-  out.num_tokens = out.tokens.set_weights(options.loss_agg, options.loss_scale_factor);
+  if (!in.weights.empty()) {
+    out.num_tokens = out.tokens.use_weights(finite("tokens.weights", in.weights));
+    return out;
+  }
+  const LossDenominators whole{.num_tokens = static_cast<double>(in.total_tokens),
+                               .num_sequences = static_cast<double>(in.total_sequences)};
+  out.num_tokens = out.tokens.set_weights(options.loss_agg, options.loss_scale_factor, whole);
   return out;
 }
 
-// Refuses estimators whose inputs arrays cannot provide.
-void require_estimator(Advantage kind) {
-  if (kind == Advantage::kGae) {
-    throw Error(Code::kInvalidArgument,
-                "algo.advantage = gae needs the values of a critic, which these arrays do not have")
-        .with_key("algo.advantage");
+// Refuses rewards of tokens that the estimator would not read.
+void require_estimator(Advantage kind, const AlgoArrays& in) {
+  if (in.token_rewards.empty() || has_token_rewards(kind)) return;
+  throw Error(Code::kInvalidArgument, str("tokens.token_rewards are given, but algo.advantage = ",
+                                          advantage_name(kind), " compares whole sequences"))
+      .with_key("tokens.token_rewards")
+      .with_other_key("algo.advantage");
+}
+
+std::span<const float> old_values_of(const AlgoArrays& in) {
+  return in.old_values.empty() ? in.values : in.old_values;
+}
+
+// The values at sampling, sequence by sequence.
+std::vector<std::vector<float>> critic_values(const AlgoArrays& in) {
+  const std::span<const float> flat =
+      given("tokens.old_values", old_values_of(in), token_count(in.lengths));
+  std::vector<std::vector<float>> rows;
+  size_t at = 0;
+  for (const int32_t count : in.lengths) {
+    const auto row = flat.subspan(at, static_cast<size_t>(count));
+    rows.emplace_back(row.begin(), row.end());
+    at += row.size();
   }
+  for (size_t t = 0; t < flat.size(); ++t) {
+    if ((!in.mask.empty() && in.mask[t] == 0) || std::isfinite(flat[t])) continue;
+    throw Error(Code::kNonFinite, str("tokens.old_values[", t, "] is ", flat[t]))
+        .with_key("tokens.old_values");
+  }
+  return rows;
 }
 
 void require_policy_loss(const TrainerOptions& o) {
@@ -147,10 +191,11 @@ void require_policy_loss(const TrainerOptions& o) {
 
 }  // namespace
 
-std::vector<double> algo_advantages(const Settings& settings, const AlgoArrays& in) {
+std::vector<double> algo_advantages(const Settings& settings, const AlgoArrays& in,
+                                    std::vector<double>* returns) {
   settings.set.validate();
   const AdvantageOptions algorithm = advantage_options_from(settings);
-  require_estimator(algorithm.estimator.kind);
+  require_estimator(algorithm.estimator.kind, in);
   check_arrays(in);
   const size_t sequences = in.lengths.size(), tokens = token_count(in.lengths);
   if (algorithm.kl_in_reward) {
@@ -186,7 +231,13 @@ std::vector<double> algo_advantages(const Settings& settings, const AlgoArrays& 
   batch.ref_logprobs = reference;
   batch.greedy = greedy;
   batch.kl_coef = settings.algo.kl.coef;
-  return batch_advantages(algorithm, batch).advantages;
+  batch.token_rewards = finite("tokens.token_rewards", in.token_rewards);
+  std::vector<std::vector<float>> values;
+  if (algorithm.estimator.kind == Advantage::kGae) values = critic_values(in);
+  batch.values = values;
+  BatchAdvantages made = batch_advantages(algorithm, batch);
+  if (returns != nullptr) *returns = std::move(made.returns);
+  return std::move(made.advantages);
 }
 
 AlgoLoss algo_policy_loss(const Settings& settings, const AlgoArrays& in,
@@ -222,6 +273,91 @@ AlgoLoss algo_policy_loss(const Settings& settings, const AlgoArrays& in,
   }
   out.loss = out.policy_loss + out.kl_loss;
   return out;
+}
+
+AlgoLoss algo_value_loss(const Settings& settings, const AlgoArrays& in,
+                         std::vector<double>& gradient) {
+  TrainerOptions o = loss_options(settings);
+  o.correction = {};
+  const size_t tokens = token_count(in.lengths);
+  given("tokens.values", in.values, tokens);
+  given("tokens.returns", in.returns, tokens);
+  const Gathered g = gather(o, in);
+  gradient.assign(tokens, 0.0);
+  const ValueLossSums sums =
+      value_loss(settings.algo.value_clip,
+                 {in.values, old_values_of(in), in.returns, g.tokens.weights()}, gradient);
+  AlgoLoss out;
+  out.loss = sums.loss;
+  out.num_tokens = sums.num_tokens;
+  out.clip_fraction = mean_of(static_cast<double>(sums.num_clipped), sums.num_tokens);
+  return out;
+}
+
+AlgoLoss algo_entropy_loss(const Settings& settings, const AlgoArrays& in,
+                           std::vector<double>& gradient) {
+  const TrainerOptions o = loss_options(settings);
+  const size_t tokens = token_count(in.lengths);
+  given("tokens.logprobs", in.logprobs, tokens);
+  given("tokens.entropies", in.entropies, tokens);
+  const Gathered g = gather(o, in);
+  gradient.assign(tokens, 0.0);
+  AlgoLoss out;
+  out.loss = entropy_bonus(o.entropy_coef, g.tokens.weights(), in.entropies, gradient);
+  out.num_tokens = g.num_tokens;
+  return out;
+}
+
+namespace {
+
+void require_range(const char* key, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return;
+  throw Error(Code::kOutOfRange, str(key, " is ", value, ", expected ", least, "..", most))
+      .with_key(key);
+}
+
+void check_packing(const AlgoPacking& p, BalanceCost cost) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  require_range("packing.max_tokens", p.max_tokens, 0, kMost);
+  require_range("packing.min_bins", p.min_bins, 1, kMost - 1);
+  require_range("packing.divisor", p.divisor, 1, p.max_tokens > 0 ? kMost - 1 : 1);
+  require_range("packing.group_size", p.group_size, 1, kMost - 1);
+  if (cost == BalanceCost::kFlops) require_range("packing.hidden", p.hidden, 1, 1 << 20);
+}
+
+}  // namespace
+
+Partition algo_pack(const Settings& settings, std::span<const int32_t> lengths,
+                    const AlgoPacking& p) {
+  settings.set.validate();
+  const BalanceCost cost = settings.trainer.balance;
+  check_packing(p, cost);
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] >= 1) continue;
+    throw Error(Code::kOutOfRange, str("lengths[", i, "] is ", lengths[i], ", expected at least 1"))
+        .with_key("lengths");
+  }
+  const int64_t hidden = std::max<int64_t>(p.hidden, 1);
+  const auto group_size = static_cast<int32_t>(p.group_size);
+  if (p.max_tokens > 0) {
+    MicroBatchParams params;
+    params.max_tokens = p.max_tokens;
+    params.min_count = static_cast<int32_t>(p.min_bins);
+    params.divisor = static_cast<int32_t>(p.divisor);
+    params.group_size = group_size;
+    params.cost = cost;
+    params.hidden_size = hidden;
+    params.oversize_alone = p.oversize_alone;
+    return cut_micro_batches(lengths, params);
+  }
+  std::vector<int64_t> costs;
+  std::vector<int32_t> group;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    costs.push_back(sequence_cost(cost, hidden, lengths[i]));
+    group.push_back(static_cast<int32_t>(i) / group_size);
+  }
+  const auto bins = static_cast<int32_t>(p.min_bins);
+  return group_size > 1 ? balance_groups(costs, group, bins) : balance(costs, bins, false);
 }
 
 AlgoCorrections algo_corrections(const Settings& settings, const AlgoArrays& in) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "algo/algo_arrays.h"
+#include "algo/batching/balance.h"
 #include "pipeline/config/settings.gen.h"
 
 namespace rl {
@@ -19,11 +20,26 @@ struct AlgoLoss {
   int64_t num_rejected = 0;  // by algo.correction.*
 };
 
-// Advantages of every token; 0 where there is no loss.
-std::vector<double> algo_advantages(const Settings& settings, const AlgoArrays& in);
+// Advantages of every token; 0 where there is no loss. returns, if not null: BatchAdvantages'.
+std::vector<double> algo_advantages(const Settings& settings, const AlgoArrays& in,
+                                    std::vector<double>* returns = nullptr);
 // Policy term and KL term; the gradient is in the log-prob of each token.
 AlgoLoss algo_policy_loss(const Settings& settings, const AlgoArrays& in,
                           std::vector<double>& gradient);
+// Loss of a critic and its mean clipping; the gradient is in the value of each token.
+AlgoLoss algo_value_loss(const Settings& settings, const AlgoArrays& in,
+                         std::vector<double>& gradient);
+// Entropy bonus as a loss; the gradient is in the entropy of each token.
+AlgoLoss algo_entropy_loss(const Settings& settings, const AlgoArrays& in,
+                           std::vector<double>& gradient);
+// Distributes sequences over bins; errors name the fields of packing.
+struct AlgoPacking {
+  int64_t max_tokens = 0;  // 0: no budget, and min_bins bins
+  int64_t min_bins = 1, divisor = 1, group_size = 1, hidden = 0;
+  bool oversize_alone = false;
+};
+Partition algo_pack(const Settings& settings, std::span<const int32_t> lengths,
+                    const AlgoPacking& packing);
 // Factor of each token's loss and whether the token is kept; 0 for masked tokens.
 struct AlgoCorrections {
   std::vector<double> weights;

@@ -14,10 +14,6 @@ namespace {
 
 constexpr double kEps = 1e-8;  // of whitening and of normalized rewards
 
-bool has_token_rewards(Advantage kind) {
-  return kind == Advantage::kReinforcePp || kind == Advantage::kRemax || kind == Advantage::kGae;
-}
-
 // Group number of each sample, by ordinal; numbered in order of appearance.
 std::vector<int32_t> groups_of(std::span<const SamplePtr> samples) {
   std::unordered_map<uint64_t, int32_t> numbers;
@@ -184,6 +180,7 @@ void rewards_to_go(const AdvantageOptions& o, std::span<const double> outcomes,
   const ResponseShape shape{out.lengths, out.mask};
   std::vector<double> rewards(out.mask.size());
   token_rewards({shape, outcomes, kl, batch.kl_coef}, rewards);
+  for (size_t t = 0; t < batch.token_rewards.size(); ++t) rewards[t] += batch.token_rewards[t];
   if (o.estimator.kind == Advantage::kGae) {
     const std::vector<double> values = flat_values(batch, out);
     return gae(o.returns, {shape, rewards, values}, {out.advantages, out.returns});
@@ -288,6 +285,10 @@ void whiten_tokens(Whitening form, BatchAdvantages& out) {
 }
 
 }  // namespace
+
+bool has_token_rewards(Advantage kind) {
+  return kind == Advantage::kReinforcePp || kind == Advantage::kRemax || kind == Advantage::kGae;
+}
 
 BatchAdvantages batch_advantages(const AdvantageOptions& o, const ScoredBatch& batch) {
   RL_CHECK(batch.samples.size() == batch.scores.size());

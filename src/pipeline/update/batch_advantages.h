@@ -32,7 +32,13 @@ struct ScoredBatch {
   double kl_coef = 0;                                     // needed with kl_in_reward
   const CustomAdvantage* custom = nullptr;                // needed by custom
   std::span<const std::vector<float>> values = {};        // needed by gae: one per generated token
+  // Added to the rewards of all generated tokens, sample after sample, if has_token_rewards; empty:
+  // none.
+  std::span<const double> token_rewards = {};
 };
+
+// Whether the estimator takes rewards of single tokens.
+bool has_token_rewards(Advantage kind);
 
 struct BatchAdvantages {
   std::vector<double> rewards;  // after shaping and the KL penalty, per sample

@@ -91,7 +91,17 @@ void MinibatchTokens::reject_off_policy(double delta, CorrectionReport& report) 
   mask_ = keep_;
 }
 
-int64_t MinibatchTokens::set_weights(LossAgg agg, double scale_factor) {
+int64_t MinibatchTokens::use_weights(std::span<const double> weights) {
+  RL_CHECK(weights.size() == mask_.size());
+  weight_.assign(weights.begin(), weights.end());
+  for (size_t t = 0; t < mask_.size(); ++t) {
+    if (mask_[t] == 0) weight_[t] = 0;
+  }
+  return std::reduce(mask_.begin(), mask_.end(), int64_t{0});
+}
+
+int64_t MinibatchTokens::set_weights(LossAgg agg, double scale_factor,
+                                     const LossDenominators& whole) {
   LossDenominators denominators{.scale_factor = scale_factor};
   const std::vector<uint8_t>& counted = counted_.empty() ? mask_ : counted_;
   std::vector<int64_t> loss_tokens(lengths_.size());
@@ -100,6 +110,8 @@ int64_t MinibatchTokens::set_weights(LossAgg agg, double scale_factor) {
     denominators.num_tokens += static_cast<double>(loss_tokens[i]);
     denominators.num_sequences += loss_tokens[i] > 0;
   }
+  if (whole.num_tokens > 0) denominators.num_tokens = whole.num_tokens;
+  if (whole.num_sequences > 0) denominators.num_sequences = whole.num_sequences;
   weight_.assign(mask_.size(), 0.0);
   for (size_t i = 0; i < lengths_.size(); ++i) {
     if (loss_tokens[i] == 0) continue;

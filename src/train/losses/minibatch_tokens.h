@@ -45,7 +45,13 @@ class MinibatchTokens {
   // Computes denominators from the mask (before rejections if correct() was asked to count
   // rejected tokens), and from them the weight of each token. Returns the number of tokens that
   // carry loss.
-  int64_t set_weights(LossAgg agg, double scale_factor);
+  int64_t set_weights(LossAgg agg, double scale_factor) {
+    return set_weights(agg, scale_factor, {});
+  }
+  // The same for a part of a batch: counts above 0 are those of the whole.
+  int64_t set_weights(LossAgg agg, double scale_factor, const LossDenominators& whole);
+  // Given weights, one for each token in place of these.
+  int64_t use_weights(std::span<const double> weights);
   // The loss and gradients of a minibatch loss; random numbers are keyed by optimizer_step.
   PolicyLossSums compute(const TrainerOptions& options, int64_t optimizer_step);
   // The same with a loss function of the host.

@@ -783,6 +783,14 @@ pub struct rl_algo_tokens {
     pub sample_ids: *const u64,
     pub num_reward_parts: usize,
     pub reward_parts: *const f64,
+    pub token_rewards: *const f64,
+    pub values: *const f32,
+    pub old_values: *const f32,
+    pub returns: *const f32,
+    pub entropies: *const f32,
+    pub weights: *const f64,
+    pub total_tokens: u64,
+    pub total_sequences: u64,
 }
 
 #[repr(C)]
@@ -800,6 +808,19 @@ pub struct rl_algo_loss {
     pub ratio_max: f64,
     pub num_tokens: u64,
     pub num_rejected: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_algo_packing {
+    pub struct_size: usize,
+    pub max_tokens: u64,
+    pub min_bins: u64,
+    pub divisor: u64,
+    pub group_size: u64,
+    pub hidden: u64,
+    pub oversize_alone: u32,
+    pub reserved: u32,
 }
 
 #[repr(C)]
@@ -1503,6 +1524,8 @@ extern "C" {
         tokens: *const rl_algo_tokens,
         advantages: *mut f64,
         num_advantages: usize,
+        returns: *mut f64,
+        num_returns: usize,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_algo_policy_loss(
@@ -1511,6 +1534,33 @@ extern "C" {
         gradient: *mut f64,
         num_gradient: usize,
         out: *mut rl_algo_loss,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_algo_value_loss(
+        options: *const rl_options,
+        tokens: *const rl_algo_tokens,
+        gradient: *mut f64,
+        num_gradient: usize,
+        out: *mut rl_algo_loss,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_algo_entropy_loss(
+        options: *const rl_options,
+        tokens: *const rl_algo_tokens,
+        gradient: *mut f64,
+        num_gradient: usize,
+        out: *mut rl_algo_loss,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_algo_packing_init(packing: *mut rl_algo_packing, size: usize);
+    pub fn rl_algo_pack(
+        options: *const rl_options,
+        lengths: *const i32,
+        num_lengths: usize,
+        packing: *const rl_algo_packing,
+        bins: *mut i32,
+        num_bins: usize,
+        count: *mut u64,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_algo_corrections(

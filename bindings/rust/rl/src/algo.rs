@@ -29,9 +29,31 @@ pub struct AlgoTokens<'a> {
     /// Those of sequence 0 first.
     pub reward_parts: &'a [f64],
     pub num_reward_parts: usize,
+    /// Added to what each token earns; per token, as all that follow.
+    pub token_rewards: &'a [f64],
+    /// Of a critic, now and at sampling.
+    pub values: &'a [f32],
+    pub old_values: &'a [f32],
+    /// What values are to predict.
+    pub returns: &'a [f32],
+    pub entropies: &'a [f32],
+    /// In place of those of `algo.loss_agg`.
+    pub weights: &'a [f64],
+    /// Tokens and sequences that carry loss in the whole batch; 0: those given here.
+    pub total_tokens: u64,
+    pub total_sequences: u64,
 }
 
-/// A policy loss and its derivative in the log-prob of each token.
+/// How sequences are distributed over bins, as in `rl.h`; [`packing`] is one with the defaults.
+pub type Packing = sys::rl_algo_packing;
+
+/// A packing without a budget, of one bin.
+pub fn packing() -> Packing {
+    // SAFETY: the function writes the struct that it is given.
+    unsafe { initial!(rl_algo_packing, rl_algo_packing_init) }
+}
+
+/// A loss and its derivative in the log-prob, the value or the entropy of each token.
 #[derive(Clone, Debug)]
 pub struct PolicyLoss {
     pub loss: AlgoLoss,
@@ -77,6 +99,14 @@ impl<'a> AlgoTokens<'a> {
             sample_ids: slice(raw.sample_ids, sequences),
             reward_parts: slice(raw.reward_parts, sequences * raw.num_reward_parts),
             num_reward_parts: raw.num_reward_parts,
+            token_rewards: slice(raw.token_rewards, tokens),
+            values: slice(raw.values, tokens),
+            old_values: slice(raw.old_values, tokens),
+            returns: slice(raw.returns, tokens),
+            entropies: slice(raw.entropies, tokens),
+            weights: slice(raw.weights, tokens),
+            total_tokens: raw.total_tokens,
+            total_sequences: raw.total_sequences,
         }
     }
 
@@ -97,6 +127,12 @@ impl<'a> AlgoTokens<'a> {
         same_length("tokens.sample_ids", self.sample_ids.len(), sequences)?;
         let parts = sequences.saturating_mul(self.num_reward_parts);
         same_length("tokens.reward_parts", self.reward_parts.len(), parts)?;
+        same_length("tokens.token_rewards", self.token_rewards.len(), tokens)?;
+        same_length("tokens.values", self.values.len(), tokens)?;
+        same_length("tokens.old_values", self.old_values.len(), tokens)?;
+        same_length("tokens.returns", self.returns.len(), tokens)?;
+        same_length("tokens.entropies", self.entropies.len(), tokens)?;
+        same_length("tokens.weights", self.weights.len(), tokens)?;
         // SAFETY: the function writes the struct that it is given.
         let mut raw = unsafe { initial!(rl_algo_tokens, rl_algo_tokens_init) };
         raw.lengths = optional(self.lengths);
@@ -115,6 +151,14 @@ impl<'a> AlgoTokens<'a> {
         raw.sample_ids = optional(self.sample_ids);
         raw.reward_parts = optional(self.reward_parts);
         raw.num_reward_parts = self.num_reward_parts;
+        raw.token_rewards = optional(self.token_rewards);
+        raw.values = optional(self.values);
+        raw.old_values = optional(self.old_values);
+        raw.returns = optional(self.returns);
+        raw.entropies = optional(self.entropies);
+        raw.weights = optional(self.weights);
+        raw.total_tokens = self.total_tokens;
+        raw.total_sequences = self.total_sequences;
         Ok(raw)
     }
 }
@@ -124,26 +168,71 @@ pub fn advantages<'a>(
     options: impl Into<Option<&'a Options>>,
     tokens: &AlgoTokens<'_>,
 ) -> Result<Vec<f64>> {
-    let (options, raw) = (handle_or_null(options.into()), tokens.to_raw()?);
-    let mut out = vec![0.0; raw.num_tokens];
-    // SAFETY: `out` has num_tokens entries.
-    unsafe { call!(rl_algo_advantages(options, &raw, out.as_mut_ptr(), out.len())) }?;
-    Ok(out)
+    advantages_and_returns(options, tokens).map(|(advantages, _)| advantages)
 }
 
-/// The loss by `algo.policy_loss`.
-pub fn policy_loss<'a>(
+/// The rewards to go as well, which a critic is to predict.
+pub fn advantages_and_returns<'a>(
     options: impl Into<Option<&'a Options>>,
     tokens: &AlgoTokens<'_>,
-) -> Result<PolicyLoss> {
+) -> Result<(Vec<f64>, Vec<f64>)> {
     let (options, raw) = (handle_or_null(options.into()), tokens.to_raw()?);
-    let mut gradient = vec![0.0; raw.num_tokens];
-    let (data, len) = (gradient.as_mut_ptr(), gradient.len());
-    // SAFETY: `gradient` has num_tokens entries.
-    let loss = unsafe {
-        struct_of!(rl_algo_loss, rl_algo_loss_init, rl_algo_policy_loss(options, &raw, data, len))
-    }?;
-    Ok(PolicyLoss { loss, gradient })
+    let count = raw.num_tokens;
+    let (mut out, mut returns) = (vec![0.0; count], vec![0.0; count]);
+    let (data, to_go) = (out.as_mut_ptr(), returns.as_mut_ptr());
+    // SAFETY: both arrays have num_tokens entries.
+    unsafe { call!(rl_algo_advantages(options, &raw, data, count, to_go, count)) }?;
+    Ok((out, returns))
+}
+
+macro_rules! loss_function {
+    ($(#[$doc:meta])* $name:ident, $function:ident) => {
+        $(#[$doc])*
+        pub fn $name<'a>(
+            options: impl Into<Option<&'a Options>>,
+            tokens: &AlgoTokens<'_>,
+        ) -> Result<PolicyLoss> {
+            let (options, raw) = (handle_or_null(options.into()), tokens.to_raw()?);
+            let mut gradient = vec![0.0; raw.num_tokens];
+            let (data, len) = (gradient.as_mut_ptr(), gradient.len());
+            // SAFETY: `gradient` has num_tokens entries.
+            let loss = unsafe {
+                struct_of!(rl_algo_loss, rl_algo_loss_init, $function(options, &raw, data, len))
+            }?;
+            Ok(PolicyLoss { loss, gradient })
+        }
+    };
+}
+
+loss_function!(
+    /// The loss by `algo.policy_loss`.
+    policy_loss,
+    rl_algo_policy_loss
+);
+loss_function!(
+    /// The loss of a critic.
+    value_loss,
+    rl_algo_value_loss
+);
+loss_function!(
+    /// The entropy bonus as a loss.
+    entropy_loss,
+    rl_algo_entropy_loss
+);
+
+/// The bin of each sequence, and the number of bins.
+pub fn pack<'a>(
+    options: impl Into<Option<&'a Options>>,
+    lengths: &[i32],
+    packing: &Packing,
+) -> Result<(Vec<i32>, u64)> {
+    let options = handle_or_null(options.into());
+    let mut bins = vec![0; lengths.len()];
+    let (data, len) = (lengths.as_ptr(), lengths.len());
+    // SAFETY: both arrays have `len` entries.
+    let count =
+        unsafe { value_of!(0, rl_algo_pack(options, data, len, packing, bins.as_mut_ptr(), len)) }?;
+    Ok((bins, count))
 }
 
 /// Factors of the token losses by `algo.correction.*`.

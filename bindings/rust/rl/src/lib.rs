@@ -35,7 +35,7 @@ mod tensor;
 mod text;
 mod trainer;
 
-pub use algo::{AlgoLoss, AlgoTokens, Corrections, Kl, PolicyLoss};
+pub use algo::{AlgoLoss, AlgoTokens, Corrections, Kl, Packing, PolicyLoss};
 pub use asynchronous::{block_on, AsyncEvents, NextEvent};
 pub use batch::Batch;
 pub use buffer::{Buffer, BufferFileInfo};
@@ -61,7 +61,10 @@ pub use trainer::Trainer;
 
 /// The functions of the library on arrays of the host, without a model.
 pub mod algorithms {
-    pub use crate::algo::{advantages, corrections, kl, policy_loss, weights};
+    pub use crate::algo::{
+        advantages, advantages_and_returns, corrections, entropy_loss, kl, pack, packing,
+        policy_loss, value_loss, weights,
+    };
 }
 
 /// The C interface itself, for what this layer does not offer.

@@ -339,7 +339,15 @@ pub fn structs(out: &mut String) {
         baselines,
         sample_ids,
         num_reward_parts,
-        reward_parts
+        reward_parts,
+        token_rewards,
+        values,
+        old_values,
+        returns,
+        entropies,
+        weights,
+        total_tokens,
+        total_sequences
     );
     layout!(
         out,
@@ -356,6 +364,18 @@ pub fn structs(out: &mut String) {
         ratio_max,
         num_tokens,
         num_rejected
+    );
+    layout!(
+        out,
+        rl_algo_packing,
+        struct_size,
+        max_tokens,
+        min_bins,
+        divisor,
+        group_size,
+        hidden,
+        oversize_alone,
+        reserved
     );
     layout!(
         out,
