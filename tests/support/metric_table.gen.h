@@ -200,7 +200,6 @@ inline constexpr MetricRow kMetricTable[] = {
     {"step", "timing_per_token_ms/update_critic", "pipeline critic samples"},
     {"step", "timing_per_token_ms/update_actor", "pipeline samples"},
     {"step", "perf/total_num_tokens", "pipeline"},
-    {"step", "perf/time_per_step", "pipeline"},
     {"step", "perf/throughput", "pipeline"},
     {"step", "perf/rollout_tokens_per_s", "generated"},
     {"step", "perf/train_tokens_per_s", "pipeline"},

@@ -53,7 +53,6 @@ void StepRecord::set_times(MetricList& m, int64_t now_ns, bool generates) const 
   m.set("timing_s/step", to_seconds(total_ns));
   set_times_per_token(m, generated, prompts + generated);
   m.set("perf/total_num_tokens", prompts + generated);
-  m.set("perf/time_per_step", to_seconds(total_ns));
   m.set("perf/throughput", rate(prompts + generated, total_ns));
   if (generates) m.set("perf/rollout_tokens_per_s", rate(generated, times.generated - times.drawn));
   m.set("perf/train_tokens_per_s",
