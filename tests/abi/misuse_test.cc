@@ -154,6 +154,41 @@ TEST_F(Misuse, HandleOfAnotherKindIsNamed) {
   });
 }
 
+TEST_F(Misuse, AHandleInAStructIsNamedByItsField) {
+  const auto refused = [](rl_status expected, const char* field, auto&& call) {
+    rl_error* err = nullptr;
+    EXPECT_EQ(call(&err), expected) << field;
+    EXPECT_EQ(text_of(err, RL_ERROR_KEY), field);
+    rl_error_release(err);
+  };
+  const auto both = [&](const char* field, auto&& call) {
+    refused(RL_INVALID_ARGUMENT, field, [&](rl_error** err) { return call(nullptr, err); });
+    refused(RL_WRONG_HANDLE, field, [&](rl_error** err) { return call(host_->buffer, err); });
+  };
+  both("step.batch", [](void* handle, rl_error** err) {
+    rl_event* out = nullptr;
+    return train(host_->trainer, static_cast<rl_batch*>(handle), &out, err);
+  });
+  both("weights[0].tensor", [](void* handle, rl_error** err) {
+    uint64_t version = 0;
+    return set_weights(host_->model, {"model.norm.weight"}, {static_cast<rl_tensor*>(handle)},
+                       &version, err);
+  });
+  refused(RL_WRONG_HANDLE, "forward.batch", [](rl_error** err) {
+    rl_forward forward;
+    rl_forward_init(&forward, sizeof forward);
+    forward.batch = reinterpret_cast<rl_batch*>(host_->buffer);
+    rl_tensor* out = nullptr;
+    return rl_trainer_forward(host_->trainer, &forward, &out, err);
+  });
+  refused(RL_WRONG_HANDLE, "turn.sampling", [](rl_error** err) {
+    rl_turn turn;
+    rl_turn_init(&turn, sizeof turn);
+    turn.sampling = reinterpret_cast<rl_options*>(host_->buffer);
+    return rl_conversation_generate(host_->conversation, &turn, err);
+  });
+}
+
 TEST_F(Misuse, HandlesThatEndedOrNeverWereAreStale) {
   rl_options* ended = nullptr;
   EXPECT_RL_OK(rl_options_create(&ended, &err));

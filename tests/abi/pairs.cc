@@ -56,7 +56,7 @@ bool is_wanted(const Row& a, const Row& b) {
 
 bool takes(const Row& row, const std::string& kind) {
   for (const Parameter& p : row.parameters) {
-    if (p.is == Is::kHandle && p.type == kind) return true;
+    if (handle_kind(p) == kind) return true;
   }
   return false;
 }
@@ -158,7 +158,7 @@ struct Side {
     Arguments arguments(row, host);
     for (size_t i = 0; i < row.parameters.size(); ++i) {
       const Parameter& p = row.parameters[i];
-      if (p.is == Is::kHandle && p.type == kind) arguments.set_handle(i, shared);
+      if (handle_kind(p) == kind) arguments.set_handle(i, shared);
     }
     const uint64_t result = arguments.call();
     if (row.has_status && is_wrong(static_cast<rl_status>(result), ends)) {

@@ -126,6 +126,24 @@ rl_status valid_status(const Row& row) {
   return found != answers().end() ? found->second : RL_OK;
 }
 
+std::string handle_kind(const Parameter& p) {
+  if (p.is == Is::kHandle) return p.type;
+  if (p.is != Is::kStructIn) return "";
+  if (p.type == std::string("rl_step")) return "rl_batch";
+  return p.type == std::string("rl_weight") ? "rl_tensor" : "";
+}
+
+void Arguments::set_handle(size_t i, void* handle) {
+  const std::string type = row_.parameters[i].type;
+  if (row_.parameters[i].is != Is::kStructIn) {
+    words_[i].pointer = handle;
+  } else if (type == "rl_step") {
+    static_cast<rl_step*>(words_[i].pointer)->batch = static_cast<rl_batch*>(handle);
+  } else {
+    static_cast<rl_weight*>(words_[i].pointer)->tensor = static_cast<rl_tensor*>(handle);
+  }
+}
+
 Arguments::Arguments(const Row& row, const Host& host) : row_(row), words_(row.parameters.size()) {
   std::memset(results_, kGarbage, sizeof results_);
   for (size_t i = 0; i < words_.size(); ++i) set(i, host);
@@ -253,6 +271,10 @@ void Arguments::set_struct(size_t i, const Host& host) {
   } else if (p.type == std::string("rl_algo_packing")) {
     auto* const packing = reinterpret_cast<rl_algo_packing*>(results_[i]);
     rl_algo_packing_init(packing, sizeof *packing);
+  } else if (p.type == std::string("rl_score")) {
+    *reinterpret_cast<rl_score*>(results_[i]) = score_of(0, 1);
+  } else if (p.type == std::string("rl_turn")) {
+    rl_turn_init(reinterpret_cast<rl_turn*>(results_[i]), sizeof(rl_turn));
   } else if (p.type == std::string("rl_content")) {
     auto* const content = reinterpret_cast<rl_content*>(results_[i]);
     *content = content_of(prompt, 2);

@@ -13,6 +13,10 @@ namespace abi_test {
 // What a function answers to its valid arguments.
 rl_status valid_status(const Row& row);
 
+// The kind of handle that a parameter is or, for a struct, has: "rl_batch" of an rl_step; "" for
+// none.
+std::string handle_kind(const Parameter& p);
+
 class Arguments {
  public:
   // Results hold garbage until the call.
@@ -26,7 +30,8 @@ class Arguments {
   // How the error names what is wrong: "KEY: MESSAGE".
   std::string complaint() const;
 
-  void set_handle(size_t i, void* handle) { words_[i].pointer = handle; }
+  // Also the handle in a struct (handle_kind).
+  void set_handle(size_t i, void* handle);
   void set_pointer(size_t i, void* pointer) { words_[i].pointer = pointer; }
   void* pointer(size_t i) const { return words_[i].pointer; }
   // An array that may be NULL then has no entries.
