@@ -45,11 +45,11 @@
  *
  * Structs. Each begins with struct_size. rl_xxx_init fills one with its defaults; pass it sizeof
  * your struct. A struct smaller than in the first release with this soname is
- * RL_INVALID_ARGUMENT. Of a result
- * struct librl fills the fields that the caller's struct has, and zeroes those that librl does not
- * know; in an input struct those must be zero, else RL_UNSUPPORTED. No byte beyond struct_size is
- * read or written. Reserved fields are zero. All structs of an array have the struct_size of the
- * first, which is also the distance from one to the next.
+ * RL_INVALID_ARGUMENT. Of a result struct librl fills the fields that the caller's struct has, and
+ * zeroes those that librl does not know; in an input struct those must be zero, else
+ * RL_UNSUPPORTED. No byte beyond struct_size is read or written. Reserved fields are zero. All
+ * structs of an array have the struct_size of the first, which is also the distance from one to the
+ * next.
  *
  * Threads. Each function states who may call it. "any": every thread, also several at once on one
  * handle; calls that change the same object are serialised. Destroying or releasing a handle during
@@ -800,8 +800,8 @@ typedef struct rl_score {
   double reward;
   const double* parts; /* [num_parts] reward parts in addition to reward, finite; optional: none */
   size_t num_parts;
-  const char* failure; /* why the sample gets no reward; NULL: it gets one. reward and parts are not
-                          read then */
+  const char* failure; /* NULL: the sample gets the reward; else why it gets none: reward and parts
+                          are not read */
   size_t failure_len;
 } rl_score;
 
@@ -1586,8 +1586,8 @@ enum {
                              every token after the prompt, given the ids before it; samples of a
                              batch one after the other */
   RL_OUTPUT_HIDDEN = 2,   /* [num_ids, hidden] in the model's compute dtype, of ids alone: row t is
-                             the   output of the last norm for ids[t], from which the head computes
-                             the   log-probs of ids[t + 1] */
+                             the output of the last norm for ids[t], from which the head computes
+                             the log-probs of ids[t + 1] */
   RL_OUTPUT_SCORES = 3 /* [samples], RL_DTYPE_F32, with algo.objective = reward_model: the value at
                           the last token of each; a model that rl_model_save writes scores the same
                           through model.reward_path */
@@ -1666,9 +1666,8 @@ typedef struct rl_algo_tokens {
   const float* old_values;     /* [num_tokens], of the critic at sampling; needed for gae; optional
                                   elsewhere: values */
   const float* returns;        /* [num_tokens], what values are to predict; for a value loss */
-  const float*
-      entropies;         /* [num_tokens], of the tokens' distributions, nats; for an entropy loss */
-  const double* weights; /* [num_tokens], in place of those of algo.loss_agg; optional */
+  const float* entropies;      /* [num_tokens], nats; for an entropy loss */
+  const double* weights;       /* [num_tokens], in place of those of algo.loss_agg; optional */
   uint64_t total_tokens; /* tokens that carry loss in the whole batch that these are a part of, the
                             denominator of means over tokens; 0: those given here */
   uint64_t total_sequences; /* sequences with such tokens, likewise */
@@ -1754,12 +1753,11 @@ typedef struct rl_algo_packing {
  * callback-safe. */
 RL_API void rl_algo_packing_init(rl_algo_packing* packing, size_t size);
 
-/* The bin of each sequence, from 0, with costs as equal as trainer.balance asks; lengths are at
- * least
- * 1. A training step packs its micro-batches by the same code. num_bins is num_lengths, and *count
- * the number of bins. RL_OUT_OF_RANGE names a field, or a sequence with its tokens and the budget;
- * RL_INVALID_ARGUMENT when there are too few units. options may be NULL: the defaults. Thread: any;
- * callback-safe. */
+/* The bin of each sequence, from 0, with costs as equal as trainer.balance asks; a length is
+ * never below 1. A training step packs its micro-batches by the same code. num_bins is num_lengths,
+ * and *count the number of bins. RL_OUT_OF_RANGE names a field, or a sequence with its tokens and
+ * the budget; RL_INVALID_ARGUMENT when there are too few units. options may be NULL: the defaults.
+ * Thread: any; callback-safe. */
 RL_API rl_status rl_algo_pack(const rl_options* options, const int32_t* lengths, size_t num_lengths,
                               const rl_algo_packing* packing, int32_t* bins, size_t num_bins,
                               uint64_t* count, rl_error** err);
