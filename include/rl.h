@@ -441,10 +441,21 @@ RL_API rl_status rl_options_identity(const rl_options* options, uint64_t* out, r
 /* ---- runtime ---- */
 
 /* A runtime owns the compute threads, the memory budget and the log of all objects made from it.
- * One object computes at a time; a call that would compute at the same time as another is RL_BUSY
- * and names both. Only engine steps and training steps of models with model.compute_copies 2 wait
- * for each other: they compute in turn, first come, first served, and a training step gives up its
- * turn after each micro-batch. A callback must not wait for a call that computes. */
+ *
+ * One object computes at a time. A call that would compute at the same time as another waits behind
+ * it, and behind all that came earlier, for runtime.busy_timeout_ns; then it is RL_BUSY and names
+ * both. If its own timeout ends earlier, it is RL_TIMEOUT. A pipeline computes from its start to
+ * its end. Calls that read weights in training, or submit requests that need them, wait likewise,
+ * and so do calls that change weights while a save or a digest reads them. Where a comment says
+ * RL_BUSY while something computes, trains or reads, it means: after that wait. Other states that
+ * are RL_BUSY, such as requests that run or a pipeline on the model, are not waited for. Every
+ * function works on an object of which a call waits to compute, unless it computes itself; pausing
+ * or destroying an engine and stopping or destroying a pipeline end the wait.
+ *
+ * Engine steps and training steps of models with model.compute_copies 2 always wait for each other:
+ * they compute in turn, first come, first served, and a training step gives up its turn after each
+ * micro-batch, except to another one on its model. A callback must not wait for a call that
+ * computes. */
 
 /* Levels of the log, least important last. */
 enum { RL_LOG_OFF = 0, RL_LOG_ERROR = 1, RL_LOG_WARN = 2, RL_LOG_INFO = 3, RL_LOG_DEBUG = 4 };

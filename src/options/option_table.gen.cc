@@ -1514,6 +1514,15 @@ constexpr OptionInfo kOptions[] = {
      "micro-batch of the policy.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "verl reward_model.forward_max_token_len_per_gpu"},
+    {"runtime.busy_timeout_ns", OptionType::kDurationNs, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {},
+     false, false, nullptr, 0, "nanoseconds",
+     "Longest time that a call which computes waits for those that compute on the runtime, and a "
+     "call that needs weights for those that train or read them. Calls that compute begin in the "
+     "order in which they came. After that time the call is RL_BUSY. 0 does not wait.",
+     "0.2.0", OptionWhen::kCreate, false, false, false, "",
+     "SQLite busy_timeout"},
     {"runtime.cpus", OptionType::kI64List, "",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 8191},

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -21,7 +22,7 @@ using testing::wait_until_true;
 // A runtime, and the turns of its leases in the order in which they began.
 class Turns {
  public:
-  Turns() : runtime_(tiny_options(dir_)) {}
+  explicit Turns(const char* busy_timeout = "0") : runtime_(options(dir_, busy_timeout)) {}
 
   Runtime& runtime() { return runtime_; }
   ComputeQueue& queue() { return runtime_.compute_queue(); }
@@ -38,6 +39,12 @@ class Turns {
   }
 
  private:
+  static OptionSet options(const TempDir& dir, const char* busy_timeout) {
+    OptionSet o = tiny_options(dir);
+    o.set_text("runtime.busy_timeout_ns", busy_timeout);
+    return o;
+  }
+
   const TempDir dir_;
   Runtime runtime_;
   std::mutex mutex_;
@@ -119,6 +126,128 @@ TEST(ComputeLease, ALeaseAloneIsNeverWaitedFor) {
     }
     const ComputeLease after(turns.runtime(), "the second", wanted);
   }
+}
+
+TEST(ComputeLease, ThoseThatComputeAloneWaitInTheOrderInWhichTheyCame) {
+  Turns turns("1h");
+  std::vector<std::jthread> threads;
+  {
+    const ComputeLease own(turns.runtime(), "the first");
+    for (int i = 1; i <= 4; ++i) {
+      threads.emplace_back([&turns, i] {
+        const ComputeLease lease(turns.runtime(), "another", i == 3 ? kInTurn : kAlone);
+        turns.note(i);
+      });
+      EXPECT_TRUE(turns.wait_for_waiting(i));
+    }
+    turns.queue().yield();
+    turns.note(0);
+  }
+  threads.clear();
+  EXPECT_EQ(turns.order(), (std::vector<int>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(turns.queue().num_waiting(), 0);
+}
+
+// Else leases in turn, of which there is always one, would keep it waiting for ever.
+TEST(ComputeLease, OneThatWaitsToComputeAloneIsNotOvertaken) {
+  Turns turns("1h");
+  std::jthread alone, late;
+  {
+    const ComputeLease own(turns.runtime(), "a training step", kInTurn);
+    alone = std::jthread([&] {
+      const ComputeLease lease(turns.runtime(), "log-probs", kAlone);
+      turns.note(1);
+    });
+    EXPECT_TRUE(turns.wait_for_waiting(1));
+    late = std::jthread([&] {
+      const ComputeLease lease(turns.runtime(), "an engine step", kInTurn);
+      turns.note(2);
+    });
+    EXPECT_TRUE(turns.wait_for_waiting(2));
+    turns.queue().yield();
+    turns.note(0);
+  }
+  alone.join();
+  late.join();
+  EXPECT_EQ(turns.order(), (std::vector<int>{0, 1, 2}));
+}
+
+TEST(ComputeLease, WhatChangesTheSameThingIsNotSharedWith) {
+  const int weights = 0, other_weights = 0;
+  Turns turns("1h");
+  std::jthread same, other;
+  {
+    const ComputeLease own(turns.runtime(), "a training step", kInTurn, &weights);
+    other = std::jthread([&] {
+      const ComputeLease lease(turns.runtime(), "another model's", kInTurn, &other_weights);
+      turns.note(1);
+    });
+    EXPECT_TRUE(turns.wait_for_waiting(1));
+    same = std::jthread([&] {
+      const ComputeLease lease(turns.runtime(), "the same model's", kInTurn, &weights);
+      turns.note(2);
+    });
+    EXPECT_TRUE(turns.wait_for_waiting(2));
+    turns.queue().yield();
+    EXPECT_EQ(turns.order(), std::vector<int>{1});
+    turns.note(0);
+  }
+  same.join();
+  EXPECT_EQ(turns.order(), (std::vector<int>{1, 0, 2}));
+}
+
+TEST(ComputeLease, AWaitEnds) {
+  Turns turns("1us");
+  {
+    const ComputeLease own(turns.runtime(), "the first");
+    const Error e = expect_error(Code::kBusy, [&] { ComputeLease(turns.runtime(), "the second"); });
+    EXPECT_EQ(e.message,
+              "the second cannot compute now: the runtime is busy with the first after waiting "
+              "1000 ns");
+    EXPECT_EQ(turns.queue().num_waiting(), 0);
+  }
+  const ComputeLease after(turns.runtime(), "the second");
+}
+
+TEST(ComputeLease, AWaitIsGivenUp) {
+  Turns turns("1h");
+  std::atomic<bool> given_up = false;
+  const ComputeLease own(turns.runtime(), "the first");
+  std::jthread other([&] {
+    const ComputeWait wait{.given_up = &given_up};
+    const Error e = expect_error(Code::kCancelled, [&] {
+      ComputeLease(turns.runtime(), "the second", kAlone, nullptr, wait);
+    });
+    EXPECT_EQ(e.message, "the second cannot compute now: the runtime is busy with the first");
+  });
+  EXPECT_TRUE(turns.wait_for_waiting(1));
+  turns.queue().note_given_up();
+  EXPECT_EQ(turns.queue().num_waiting(), 1) << "the flag is not set";
+  given_up = true;
+  turns.queue().note_given_up();
+  EXPECT_TRUE(turns.wait_for_waiting(0));
+}
+
+TEST(ComputeLease, WhoGivesUpKeepsNobodyWaiting) {
+  constexpr int64_t kLongestWaitNs = int64_t{200} * 1'000'000;
+  Turns turns("1h");
+  std::jthread alone, late;
+  const ComputeLease own(turns.runtime(), "a training step", kInTurn);
+  alone = std::jthread([&] {
+    expect_error(Code::kTimeout, [&] {
+      ComputeLease(turns.runtime(), "log-probs", kAlone, nullptr, {.longest_ns = kLongestWaitNs});
+    });
+    turns.note(1);
+  });
+  EXPECT_TRUE(turns.wait_for_waiting(1));
+  late = std::jthread([&] {
+    const ComputeLease lease(turns.runtime(), "an engine step", kInTurn);
+    turns.note(2);
+  });
+  EXPECT_TRUE(wait_until_true([&] {
+    turns.queue().yield();
+    return turns.order().size() == 2;
+  }));
 }
 
 // Between two turns nobody computes, but the step that yielded is not over.

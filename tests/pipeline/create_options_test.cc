@@ -12,6 +12,7 @@
 namespace rl {
 namespace {
 
+using testing::compute_twice;
 using testing::generate;
 using testing::id_rows;
 using testing::interrupt_twice;
@@ -205,6 +206,7 @@ const std::map<std::string, Change>& changes() {
       {"profiler.timeline.enable", {{"true", "profiler.timeline.dir=@trace"}}},
       {"reference.forward_max_tokens_per_device", {{"5000"}, kl_loss, plan_text}},
       {"reward.forward_max_tokens_per_device", {{"5000"}, rewarded, plan_text}},
+      {"runtime.busy_timeout_ns", {{"1ns"}, {}, compute_twice}},
       {"runtime.cpus", {{"8191"}}},  // a CPU that no machine of ours has
       {"runtime.device", {{"cuda"}}},
       {"runtime.experiment", {{"e"}, {"runtime.output_dir=@runs", "metrics.jsonl=steps.jsonl"}}},

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "pipeline/config/run_options.h"
@@ -231,11 +232,100 @@ TEST(Interleaving, OnlyEngineStepsComeBetween) {
     expect_busy("busy with a training step", [&] { parts.another_trainer(); });
     expect_busy("being trained", [&] { other->publish(); });
     expect_busy("being trained", [&] { parts.model->weight_digest(); });
-    expect_busy("being trained", [&] { other->step(batch); });  // in a turn of its own
+    expect_busy("busy with a training step", [&] { other->step(batch); });
     return false;
   });
   EXPECT_EQ(step.version, 1u);
   EXPECT_EQ(parts.trainer->publish(), 1u);
+}
+
+// What gets no turn between micro-batches comes after the step if the runtime lets it wait.
+TEST(Interleaving, OthersWaitForTheEndOfTheStep) {
+  for (const char* copies : {"model.compute_copies=1", "model.compute_copies=2"}) {
+    SCOPED_TRACE(copies);
+    Parts parts({copies, "runtime.busy_timeout_ns=1h"});
+    const auto batch = parts.scored();
+    const auto other = parts.another_trainer();
+    const auto before = other->logprobs(batch[0]->ids, 3, 1);
+    std::vector<float> beside;
+    parts.train_beside(batch, [&] {
+      beside = other->logprobs(batch[0]->ids, 3, 1);
+      return false;
+    });
+    EXPECT_NE(beside, before);
+    EXPECT_EQ(beside, other->logprobs(batch[0]->ids, 3, 1));
+  }
+}
+
+// A second training step would need weights that the first one writes, and the first one its turns.
+TEST(Interleaving, TrainingStepsOfAModelFollowOneAnother) {
+  Parts apart, parts({"runtime.busy_timeout_ns=1h"});
+  const auto same = apart.scored(), batch = parts.scored();
+  apart.trainer->step(same);
+  apart.another_trainer()->step(same);
+  const auto other = parts.another_trainer();
+  TrainedStep second;
+  const TrainedStep first = parts.train_beside(batch, [&] {
+    second = other->step(batch);
+    return false;
+  });
+  EXPECT_EQ(first.version, 1u);
+  EXPECT_EQ(second.version, 1u) << "neither is published";
+  EXPECT_EQ(parts.model->weight_digest(), apart.model->weight_digest());
+}
+
+// A call that waits to compute holds nothing that others need.
+TEST(Interleaving, WhileACallWaitsOthersUseItsObject) {
+  Parts parts({"model.compute_copies=1", "runtime.busy_timeout_ns=1h"});
+  const auto batch = parts.scored();
+  std::optional<ComputeLease> own(std::in_place, parts.model->runtime(), "the test");
+  const ComputeQueue& queue = parts.model->runtime().compute_queue();
+  parts.submit(2, 8);
+  EngineStep end = EngineStep::kComputed;
+  std::jthread run([&] { end = parts.engine->run(); });
+  std::jthread forward([&] { parts.trainer->logprobs(batch[0]->ids, 3, 1); });
+  EXPECT_TRUE(wait_until_true([&] { return queue.num_waiting() == 2; }));
+  parts.submit(1, 8);
+  EXPECT_EQ(parts.engine->stats().waiting, 3);
+  EXPECT_EQ(parts.trainer->trained_version(), 0u);
+  parts.trainer->set_custom_loss({});
+  EXPECT_EQ(parts.engine->drain(0), EngineStep::kIdle);
+  parts.engine->pause();  // which ends the wait of the run
+  run.join();
+  EXPECT_EQ(end, EngineStep::kPaused);
+  EXPECT_EQ(queue.num_waiting(), 1);
+  own.reset();
+  forward.join();
+  EXPECT_EQ(parts.engine->stats().generated_tokens, 4 * 20);
+}
+
+TEST(Interleaving, AnEngineEndsWhileItWaits) {
+  Parts parts({"runtime.busy_timeout_ns=1h"});
+  const ComputeLease own(parts.model->runtime(), "the test");
+  const ComputeQueue& queue = parts.model->runtime().compute_queue();
+  parts.submit(2, 8);
+  EngineStep end = EngineStep::kComputed;
+  std::jthread run([&] { end = parts.engine->run(); });
+  EXPECT_TRUE(wait_until_true([&] { return queue.num_waiting() == 1; }));
+  parts.engine->close();
+  run.join();
+  EXPECT_EQ(end, EngineStep::kIdle);
+  EXPECT_EQ(parts.engine->stats().generated_tokens, 0);
+}
+
+// The timeout of a drain is not an error, and ends its wait if it is the shorter one.
+TEST(Interleaving, ADrainWaitsNoLongerThanItsTimeout) {
+  Parts parts({"runtime.busy_timeout_ns=1h"}), refused;
+  for (Parts* each : {&parts, &refused}) {
+    each->submit(1, 8);
+    EXPECT_TRUE(each->engine_step());
+  }
+  const ComputeLease own(parts.model->runtime(), "the test");
+  EXPECT_EQ(parts.engine->drain(1'000'000), EngineStep::kTimedOut);
+  EXPECT_EQ(parts.engine->stats().started, 1);
+  const ComputeLease other(refused.model->runtime(), "the test");
+  const Error e = expect_error(Code::kBusy, [&] { refused.engine->drain(-1); });
+  EXPECT_TRUE(contains(e.message, "busy with the test")) << e.message;
 }
 
 TEST(Interleaving, WithOneCopyAnEngineIsRefused) {

@@ -90,6 +90,18 @@ inline std::shared_ptr<LoadedModel> open(const OptionSet& o, PlanUse use) {
   return LoadedModel::open(std::make_shared<Runtime>(o), o, use);
 }
 
+// What a call hears that would compute beside another.
+inline std::string compute_twice(const OptionSet& o) {
+  Runtime runtime(o);
+  const ComputeLease first(runtime, "the first");
+  try {
+    const ComputeLease second(runtime, "the second");
+  } catch (const Error& e) {
+    return e.message;
+  }
+  return "";
+}
+
 inline Request request_of(const OptionSet& o, std::vector<int32_t> prompt, int64_t samples,
                           int64_t tokens) {
   Request r = request_from(o);

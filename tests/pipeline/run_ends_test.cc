@@ -9,6 +9,7 @@
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "tokenized_model.h"
+#include "turns.h"
 
 namespace rl {
 namespace {
@@ -18,6 +19,7 @@ using testing::low_id_reward;
 using testing::Rig;
 using testing::RunLog;
 using testing::tiny_options;
+using testing::wait_until_true;
 using testing::write_lines;
 
 OptionSet options_with(const TempDir& dir, const std::vector<std::string>& assignments) {
@@ -176,6 +178,45 @@ TEST(RunEnds, APipelineTellsItsParts) {
   EXPECT_EQ(&rig.pipeline().model(), &rig.model());
   EXPECT_EQ(rig.pipeline().event_fd(), rig.pipeline().event_queue()->fd());
   EXPECT_GE(rig.pipeline().event_fd(), 0);
+}
+
+// A start that waits for another object's computation, beside which the host calls.
+void start_behind(Rig& rig, const std::function<void()>& start, const std::function<void()>& call) {
+  auto other = std::make_unique<ComputeLease>(rig.runtime(), "another object");
+  std::jthread waits(start);
+  const bool waiting =
+      wait_until_true([&] { return rig.runtime().compute_queue().num_waiting() == 1; });
+  EXPECT_TRUE(waiting);
+  call();
+  other.reset();  // before the thread is joined
+}
+
+TEST(RunEnds, AStartWaitsUntilOthersHaveComputed) {
+  const TempDir dir;
+  Rig rig(options_with(dir, {"runtime.busy_timeout_ns=1h", "pipeline.total_steps=1"}));
+  start_behind(
+      rig, [&] { rig.pipeline().start(); },
+      [&] { EXPECT_EQ(rig.pipeline().status().state, PipelineState::kIdle); });
+  EXPECT_EQ(rig.serve().steps.size(), 1u);
+}
+
+// Meanwhile a second start waits for the first, and everything else for nothing.
+TEST(RunEnds, APipelineIsStoppedWhileItsStartWaits) {
+  const TempDir dir;
+  Rig rig(options_with(dir, {"runtime.busy_timeout_ns=1h", "checkpoint.dir=" + dir.file("saved")}));
+  const auto refused = [&] {
+    expect_error(Code::kFailedPrecondition, [&] { rig.pipeline().start(); });
+  };
+  std::jthread second;
+  start_behind(rig, refused, [&] {
+    second = std::jthread(refused);
+    rig.pipeline().set_custom_loss({});
+    EXPECT_NE(rig.pipeline().checkpoint(0), "");
+    EXPECT_TRUE(rig.pipeline().stop(-1));
+    second.join();
+    EXPECT_EQ(rig.runtime().compute_queue().num_waiting(), 0);
+  });
+  EXPECT_EQ(rig.serve().steps.size(), 0u);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 // arenas, and options that nothing would read.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <optional>
+#include <thread>
 #include <tuple>
 
 #include "pipeline/session/loaded_model.h"
@@ -70,6 +72,7 @@ TEST(SessionRefusals, OptionsOfTheModelAreThoseItWasOpenedWith) {
 TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
   const Session s({"runtime.memory_budget_bytes=4GiB"});
   const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"runtime.busy_timeout_ns", "3", "0"},
       {"runtime.memory_budget_bytes", "5", "4294967296"},
       {"runtime.memory_margin_bytes", "6", "0"},
       {"runtime.cpus", "0", ""},
@@ -134,6 +137,27 @@ TEST(SessionRefusals, WeightsOfOneCopyDoNotChangeUnderRequests) {
   m.prepare_compute(LoadedModel::Weights::kPublished);
   one.reset();
   const LoadedModel::WriteLease write(m, 0);
+}
+
+TEST(SessionRefusals, WhatNeedsWeightsInTrainingWaitsForItsEnd) {
+  const Session s({"runtime.busy_timeout_ns=1h"});
+  LoadedModel& m = *s.model;
+  const uint64_t digest = m.weight_digest();
+  std::optional<LoadedModel::WriteLease> write(std::in_place, m, 0);
+  std::atomic<int> done = 0;
+  std::jthread reader([&] {
+    EXPECT_EQ(m.weight_digest(), digest);
+    ++done;
+  });
+  std::jthread user([&] {
+    const LoadedModel::UseLease use(m);
+    ++done;
+  });
+  EXPECT_EQ(done, 0);
+  write.reset();
+  reader.join();
+  user.join();
+  EXPECT_EQ(done, 2);
 }
 
 TEST(SessionRefusals, WeightsInTrainingAreNotRead) {

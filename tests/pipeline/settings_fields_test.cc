@@ -194,6 +194,7 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("model.train_only", s.model.train_only);
   c.same("reference.forward_max_tokens_per_device", s.reference.forward_max_tokens_per_device);
   c.same("reward.forward_max_tokens_per_device", s.reward.forward_max_tokens_per_device);
+  c.same("runtime.busy_timeout_ns", s.runtime.busy_timeout_ns);
   c.same("runtime.cpus", s.runtime.cpus);
   c.same("runtime.device", s.runtime.device);
   c.same("runtime.experiment", s.runtime.experiment);

@@ -66,6 +66,35 @@ def test_several_threads_answer_one_pipeline(open_host):
     assert sorted(kinds) == [rl.EventKind.SCORE] * 4 * steps + [rl.EventKind.STEP] * steps
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_call_that_computes_waits_as_long_as_the_runtime_says(open_host, waits):
+    settings = {"runtime__busy_timeout_ns": 10 ** 9 * 3600} if waits else {}
+    host, ended = open_host(rl.Use.PIPELINE, **settings), []
+    engine = rl.Engine(rl.Model(host.runtime, host.options, rl.Use.GENERATE))
+    engine.submit([1, 2, 3], 2)
+    pipeline = host.pipeline(1)
+    pipeline.start()
+    if not waits:
+        with pytest.raises(rl.Error, match="busy with a pipeline") as refused:
+            engine.run()
+        assert refused.value.code == rl.Code.BUSY
+        return
+
+    def run():
+        engine.run()
+        ended.append(True)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.05)
+    assert not ended and engine.stats().waiting == 2  # which waits for nothing
+    for event in pipeline:
+        if event.kind is rl.EventKind.SCORE:
+            event.score(float(event.sample.slot))
+    thread.join(PATIENCE_S)
+    assert ended and len(engine.take()) == 2
+
+
 def test_closing_ends_the_wait_of_another_thread(open_host):
     pipeline, raised = open_host(rl.Use.PIPELINE).pipeline(1), []
 

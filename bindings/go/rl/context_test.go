@@ -299,6 +299,37 @@ func TestRunEndsWithItsContextAndGoesOnAfterwards(t *testing.T) {
 	}
 }
 
+func TestARunWaitsForWhatComputesAndNoLongerThanItsContext(t *testing.T) {
+	h := newHost(t, UsePipeline, "runtime.busy_timeout_ns=1h")
+	model := value[*Model](t)(h.runtime.Open(h.options, UseGenerate))
+	defer model.Close()
+	engine := value[*Engine](t)(model.NewEngine(nil))
+	defer engine.Close()
+	value[uint64](t)(engine.Submit(Request{Prompt: []int32{1, 2, 3}, NumSamples: 2}))
+	p := h.pipeline(1)
+	ok(t, p.Start())
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := engine.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	ok(t, engine.Unpause())
+	ended := make(chan error)
+	go func() { ended <- engine.Run(context.Background()) }()
+	for {
+		event, err := p.Next(context.Background())
+		if errors.Is(err, ErrDone) {
+			break
+		}
+		ok(t, err)
+		answer(t, p, event)
+	}
+	ok(t, <-ended)
+	if samples := len(finished(t, engine)); samples != 2 {
+		t.Errorf("%d samples", samples)
+	}
+}
+
 func TestAnAbortedSampleGoesOnFromGo(t *testing.T) {
 	h := newHost(t, UseGenerate, "sampling.max_new_tokens=12")
 	whole, cut := h.engine(), h.engine()

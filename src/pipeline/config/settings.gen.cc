@@ -219,7 +219,8 @@ RewardSettings::RewardSettings(const OptionSet& options)
     : forward_max_tokens_per_device(options.get_i64("reward.forward_max_tokens_per_device")) {}
 
 RuntimeSettings::RuntimeSettings(const OptionSet& options)
-    : cpus(options.get_i64_list("runtime.cpus")),
+    : busy_timeout_ns(options.get_i64("runtime.busy_timeout_ns")),
+      cpus(options.get_i64_list("runtime.cpus")),
       device(choice_of<RuntimeDevice>(options, "runtime.device")),
       experiment(options.get_string("runtime.experiment")),
       log_level(parse_log_level(options.get_string("runtime.log_level"))),

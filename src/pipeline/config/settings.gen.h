@@ -329,6 +329,7 @@ struct RewardSettings {
 struct RuntimeSettings {
   explicit RuntimeSettings(const OptionSet& options);
 
+  int64_t busy_timeout_ns;  // nanoseconds
   std::vector<int64_t> cpus;
   RuntimeDevice device;
   std::string experiment;

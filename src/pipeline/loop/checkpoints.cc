@@ -70,7 +70,7 @@ std::optional<RunState> Checkpoints::find(PolicyUpdate& update) {
 void Checkpoints::load(PolicyUpdate& update, const RunState& found) {
   Runtime& runtime = model_.runtime();
   const ComputeLease lease(runtime, "resuming a run");
-  const LoadedModel::WriteLease write(model_, 0);
+  const LoadedModel::WriteLease write(model_, runtime.busy_timeout_ns());
   StepWatch watch(model_, nullptr);
   update.load(runtime.fs(), found_, config_digest());
   watch.done();

@@ -38,13 +38,29 @@ void Pipeline::set_custom_loss(CustomLoss loss) {
   impl_->phases.update().swap_custom_loss(loss);
 }
 
+// A stop ends the wait.
+std::unique_ptr<ComputeLease> Pipeline::Impl::wait_to_compute() {
+  try {
+    return std::make_unique<ComputeLease>(runtime, "a pipeline", ComputeSharing::kAlone, nullptr,
+                                          ComputeWait{.given_up = &stopped});
+  } catch (const Error& e) {
+    if (e.code == Code::kCancelled) control.refuse_second_start(control.lock());
+    throw;
+  }
+}
+
 void Pipeline::start() {
   Impl& p = *impl_;
-  const std::lock_guard start(p.start_mutex);
-  p.control.refuse_second_start(p.control.lock());
-  p.require_custom_algorithms();
+  const std::lock_guard starting(p.starting);
+  {
+    const std::lock_guard start(p.start_mutex);
+    p.control.refuse_second_start(p.control.lock());
+    p.require_custom_algorithms();
+  }
   auto run_lease = std::make_unique<LoadedModel::RunLease>(*p.model, "a pipeline");
-  auto compute = std::make_unique<ComputeLease>(p.runtime, "a pipeline");
+  auto compute = p.wait_to_compute();
+  const std::lock_guard start(p.start_mutex);
+  p.require_custom_algorithms();  // the host may have removed them meanwhile
   p.model->prepare_compute(LoadedModel::Weights::kTrained);
   std::shared_ptr<TraceRecorder> recorder = p.files.timeline().make();
   const Control::Lock lock = p.control.lock();
@@ -133,7 +149,14 @@ bool Pipeline::feed_ids(std::vector<int32_t> ids, std::string tag, int64_t timeo
 void Pipeline::end_feed() { impl_->prompts.end_feed(); }
 void Pipeline::pause() { impl_->control.pause(); }
 void Pipeline::unpause() { impl_->control.unpause(); }
-bool Pipeline::stop(int64_t timeout_ns) { return impl_->control.stop(timeout_ns); }
+
+// A start that waits is refused as one after the stop.
+bool Pipeline::stop(int64_t timeout_ns) {
+  const bool ended = impl_->control.stop(timeout_ns);
+  impl_->stopped = true;
+  impl_->runtime.compute_queue().note_given_up();
+  return ended;
+}
 
 std::string Pipeline::checkpoint(int64_t timeout_ns) {
   Impl& p = *impl_;

@@ -4,6 +4,7 @@
 // - `progress`: any thread may read it under the lock of control.
 // - All else: the library's thread while it runs, else the caller that owns the pipeline.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -30,6 +31,7 @@ struct Pipeline::Impl {
   Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given);
 
   void require_custom_algorithms() const;
+  std::unique_ptr<ComputeLease> wait_to_compute();
 
   // The library's thread.
   void run() noexcept;
@@ -71,7 +73,9 @@ struct Pipeline::Impl {
   std::thread thread;
   std::unique_ptr<ComputeLease> compute;
   std::unique_ptr<LoadedModel::RunLease> run_lease;
-  std::mutex start_mutex;  // one start or direct checkpoint at a time
+  std::mutex starting;                // one start at a time, its wait included; locked first
+  std::atomic<bool> stopped = false;  // ends that wait
+  std::mutex start_mutex;             // one start or direct checkpoint at a time
 };
 
 }  // namespace rl

@@ -76,10 +76,29 @@ uint64_t EngineSession::submit_locked(Request request) {
   return request.first_sample_id;
 }
 
-EngineStep EngineSession::step_locked() {
+std::optional<EngineStep> EngineSession::outcome_now() const {
   require_awake();
   if (paused_) return EngineStep::kPaused;
-  const ComputeLease lease(model_->runtime(), "an engine step", model_->compute_sharing());
+  return std::nullopt;
+}
+
+EngineStep EngineSession::step_in_turn(int64_t longest_wait_ns) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto now = outcome_now()) return *now;
+  }
+  std::optional<ComputeLease> lease;
+  try {
+    lease.emplace(model_->runtime(), "an engine step", model_->compute_sharing(), nullptr,
+                  ComputeWait{longest_wait_ns, &waits_end_});
+  } catch (const Error& e) {
+    if (e.code == Code::kTimeout) return EngineStep::kTimedOut;
+    if (e.code != Code::kCancelled) throw;
+    const std::lock_guard lock(mutex_);
+    return closed_ ? EngineStep::kIdle : EngineStep::kPaused;
+  }
+  const std::lock_guard lock(mutex_);
+  if (const auto now = outcome_now()) return *now;  // it may have been paused meanwhile
   model_->prepare_compute(LoadedModel::Weights::kPublished);
   const bool more = engine_->step();
   note_use();
@@ -87,36 +106,52 @@ EngineStep EngineSession::step_locked() {
 }
 
 EngineStep EngineSession::step() {
-  const std::lock_guard lock(mutex_);
-  return step_locked();
+  const std::lock_guard turn(computing_);
+  return step_in_turn();
 }
 
 EngineStep EngineSession::run() {
   for (;;) {
-    const std::lock_guard lock(mutex_);
-    require_awake();
-    if (engine_->nothing_runnable()) return EngineStep::kIdle;
-    if (step_locked() == EngineStep::kPaused) return EngineStep::kPaused;
+    const std::lock_guard turn(computing_);
+    {
+      const std::lock_guard lock(mutex_);
+      require_awake();
+      if (engine_->nothing_runnable()) return EngineStep::kIdle;
+    }
+    if (step_in_turn() == EngineStep::kPaused) return EngineStep::kPaused;
   }
 }
 
 EngineStep EngineSession::drain(int64_t timeout_ns) {
   const int64_t start_ns = real_clock().now_ns();
+  const auto left_ns = [&] {
+    if (timeout_ns < 0) return ComputeWait::kNoLimit;
+    return std::max(timeout_ns - (real_clock().now_ns() - start_ns), int64_t{0});
+  };
   for (;;) {
-    const std::lock_guard lock(mutex_);
-    draining_ = true;
-    engine_->set_admitting(false);
-    note_use();
-    if (engine_->nothing_runnable()) return EngineStep::kIdle;
-    const int64_t passed_ns = real_clock().now_ns() - start_ns;
-    if (timeout_ns >= 0 && passed_ns >= timeout_ns) return EngineStep::kTimedOut;
-    if (step_locked() == EngineStep::kPaused) return EngineStep::kPaused;
+    {
+      const std::lock_guard lock(mutex_);
+      draining_ = true;
+      engine_->set_admitting(false);
+      note_use();
+      if (engine_->nothing_runnable()) return EngineStep::kIdle;
+    }
+    if (left_ns() == 0) return EngineStep::kTimedOut;
+    const std::lock_guard turn(computing_);
+    const EngineStep step = step_in_turn(left_ns());
+    if (step == EngineStep::kPaused || step == EngineStep::kTimedOut) return step;
   }
 }
 
 void EngineSession::pause() {
   const std::lock_guard lock(mutex_);
   paused_ = true;
+  end_waits();
+}
+
+void EngineSession::end_waits() {
+  waits_end_ = true;
+  model_->runtime().compute_queue().note_given_up();
 }
 
 void EngineSession::unpause() {
@@ -129,6 +164,7 @@ void EngineSession::unpause() {
     throw;
   }
   paused_ = draining_ = false;
+  waits_end_ = closed_;
 }
 
 std::vector<SamplePtr> EngineSession::take_finished() {
@@ -201,6 +237,7 @@ void EngineSession::abort_all() {
 void EngineSession::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
+  end_waits();
   engine_->abort_all();
   note_use();
 }
@@ -229,15 +266,21 @@ void EngineSession::require_awake() const {
               str("the engine is asleep at level ", sleeps_, "; wake it first"));
 }
 
+int EngineSession::sleep_level() const {
+  const std::lock_guard lock(mutex_);
+  return sleeps_;
+}
+
 void EngineSession::sleep(int level) {
   if (level < 1 || level > 2) {
     throw Error(Code::kOutOfRange, str("level is ", level, ", expected 1 or 2"))
         .with_key("level")
         .with_expected("1 or 2");
   }
-  const std::lock_guard lock(mutex_);
-  if (level <= sleeps_) return;
+  const std::lock_guard turn(computing_);  // which whatever changes sleeps_ holds
+  if (level <= sleep_level()) return;
   const ComputeLease lease(model_->runtime(), "putting an engine to sleep");
+  const std::lock_guard lock(mutex_);
   if (level == 2) model_->drop_packed(use_.has_value());
   if (sleeps_ == 0) {
     engine_->forget_kv();
@@ -247,9 +290,10 @@ void EngineSession::sleep(int level) {
 }
 
 void EngineSession::wake() {
-  const std::lock_guard lock(mutex_);
-  if (sleeps_ == 0) return;
+  const std::lock_guard turn(computing_);
+  if (sleep_level() == 0) return;
   const ComputeLease lease(model_->runtime(), "waking an engine");
+  const std::lock_guard lock(mutex_);
   if (sleeps_ == 2) model_->prepare_compute(LoadedModel::Weights::kPublished);
   arena_.commit();
   sleeps_ = 0;

@@ -1,9 +1,11 @@
 // The engine as the host drives it: submit, step, take, on its own arena. Calls from several
-// threads are served in order; run() lets others in after every step. With one compute copy the
+// threads are served in order; run() lets others in after every step, and a call that waits to
+// compute lets all in that do not. With one compute copy the
 // model's weights cannot change while requests are in flight; requests held back by a drain are not
 // in flight. With two a step pins the published version, and takes its turn with other engine steps
 // and with the micro-batches of a training step (compute_lease.h).
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -118,15 +120,24 @@ class EngineSession {
   LoadedModel& model() { return *model_; }
 
  private:
-  EngineStep step_locked();
+  // A step; its outcome without computing if there is one, as by outcome_now(). Waits for the
+  // compute threads no longer than longest_wait_ns: kTimedOut. A pause ends the wait, and so does
+  // close(). Under computing_.
+  EngineStep step_in_turn(int64_t longest_wait_ns = ComputeWait::kNoLimit);
+  // What a step comes to that need not compute; nothing if it has to.
+  std::optional<EngineStep> outcome_now() const;
   uint64_t submit_locked(Request request);
   void identify(Request& request);
   void require_awake() const;
+  int sleep_level() const;
+  void end_waits();
   void collect();
   void note_use();
   std::shared_ptr<LoadedModel> model_;
   const bool keeps_intervals_;  // engine.stats_interval_ns is set
-  mutable FifoMutex mutex_;
+  std::atomic<bool> waits_end_ = false;
+  FifoMutex computing_;      // of a call that computes, from before its wait; locked first
+  mutable FifoMutex mutex_;  // of everything below
   Arena arena_;
   int sleeps_ = 0;  // level; 0: awake
   std::unique_ptr<EngineSet> engine_;

@@ -153,12 +153,18 @@ EncodeResult LoadedModel::encode_chat(const ChatRequest& request,
   return rl::encode_chat(t, render_chat(request, add_generation_prompt));
 }
 
+void LoadedModel::wait_until_trained(std::unique_lock<std::mutex>& lock) const {
+  const auto trained = [&] { return !writing_; };
+  if (wait_until_ready(use_changed_, lock, runtime_->busy_timeout_ns(), trained)) return;
+  throw Error(Code::kBusy, "the weights are being trained");
+}
+
 // The weights cannot change during its lifetime.
 class LoadedModel::ReadLease {
  public:
   explicit ReadLease(const LoadedModel& model) : model_(model) {
-    const std::lock_guard lock(model.use_mutex_);
-    if (model.writing_) throw Error(Code::kBusy, "the weights are being trained");
+    std::unique_lock lock(model.use_mutex_);
+    model.wait_until_trained(lock);
     ++model.readers_;
   }
   ~ReadLease() {
@@ -209,10 +215,8 @@ void LoadedModel::save_other(const Model& other, const std::string& dir, Dtype d
 }
 
 LoadedModel::UseLease::UseLease(LoadedModel& model) : model_(model) {
-  const std::lock_guard lock(model.use_mutex_);
-  if (model.writing_ && !model.published_apart()) {
-    throw Error(Code::kBusy, "the weights are being trained");
-  }
+  std::unique_lock lock(model.use_mutex_);
+  if (model.run_ == nullptr && !model.published_apart()) model.wait_until_trained(lock);
   if (model.run_ != nullptr) throw Error(Code::kBusy, str("the model is in use by ", model.run_));
   model.require_whole_locked(Weights::kPublished);
   ++model.users_;
@@ -260,8 +264,8 @@ void LoadedModel::require_whole_locked(Weights which) const {
 }
 
 std::optional<uint64_t> LoadedModel::publish_packed(FunctionRef<uint64_t()> store) {
-  const std::lock_guard lock(use_mutex_);
-  if (writing_) throw Error(Code::kBusy, "the weights are being trained");
+  std::unique_lock lock(use_mutex_);
+  wait_until_trained(lock);
   if (half_trained_locked()) return std::nullopt;
   return store();
 }

@@ -147,6 +147,9 @@ class LoadedModel {
   void load_chat_templates();
   bool half_trained_locked() const;
   void require_whole_locked(Weights which) const;
+  // Returns once nobody trains the weights; kBusy if that takes longer than
+  // runtime.busy_timeout_ns.
+  void wait_until_trained(std::unique_lock<std::mutex>& lock) const;
 
   std::shared_ptr<Runtime> runtime_;
   Settings settings_;

@@ -11,13 +11,9 @@ namespace rl {
 namespace {
 
 // Options that the runtime acts on; its objects may not have other values.
-constexpr const char* kRuntimeKeys[] = {"runtime.cpus",
-                                        "runtime.device",
-                                        "runtime.memory_budget_bytes",
-                                        "runtime.memory_margin_bytes",
-                                        "runtime.seed",
-                                        "runtime.threads",
-                                        "model.dtype"};
+constexpr const char* kRuntimeKeys[] = {
+    "runtime.busy_timeout_ns",     "runtime.cpus", "runtime.device",  "runtime.memory_budget_bytes",
+    "runtime.memory_margin_bytes", "runtime.seed", "runtime.threads", "model.dtype"};
 
 std::unique_ptr<Executor> make_executor(const Settings& settings, const CpuList& cpus,
                                         std::unique_ptr<Executor> given) {

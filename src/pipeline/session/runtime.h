@@ -42,6 +42,8 @@ class Runtime {
   // Where threads that librl starts run; empty: anywhere.
   const CpuList& cpus() const { return cpus_; }
   uint64_t usable_budget() const { return budget_; }  // 0: no limit
+  // How long a call waits for calls that use what it needs.
+  int64_t busy_timeout_ns() const { return settings_.runtime.busy_timeout_ns; }
   Executor& executor() { return *executor_; }
   Compute& compute() { return *compute_; }
   ComputeQueue& compute_queue() { return compute_queue_; }

@@ -117,7 +117,7 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights) {
   Runtime& runtime = model.runtime();
   const ComputeLease compute(runtime, "setting weights");
   const LoadedModel::RunLease run(model, "setting weights");
-  const LoadedModel::WriteLease lease(model, 0);
+  const LoadedModel::WriteLease lease(model, runtime.busy_timeout_ns());
   Model& m = model.model();
   model.prepare_compute(LoadedModel::Weights::kTrained);
   if (m.masters_changed() || m.trained_version() != m.version()) {

@@ -40,6 +40,20 @@ TrainerSession::TrainerSession(std::shared_ptr<LoadedModel> model, const Setting
 
 TrainerSession::~TrainerSession() = default;
 
+// The turn of a call that computes.
+class TrainerSession::Turn {
+ public:
+  Turn(TrainerSession& trainer, const char* what, ComputeSharing sharing = ComputeSharing::kAlone)
+      : calls_(trainer.computing_),
+        compute_(trainer.model_->runtime(), what, sharing, trainer.model_.get()),
+        state_(trainer.mutex_) {}
+
+ private:
+  const std::lock_guard<std::mutex> calls_;
+  const ComputeLease compute_;
+  const std::lock_guard<std::mutex> state_;
+};
+
 namespace {
 
 // Indices of samples in (ordinal, slot) order.
@@ -136,9 +150,8 @@ void TrainerSession::set_custom_loss(CustomLoss loss) {
 }
 
 TrainedStep TrainerSession::update(FunctionRef<void()> begin) {
-  const std::lock_guard lock(mutex_);
-  const ComputeLease compute(model_->runtime(), "a training step", model_->compute_sharing());
-  const LoadedModel::WriteLease write(*model_, 0);
+  const Turn turn(*this, "a training step", model_->compute_sharing());
+  const LoadedModel::WriteLease write(*model_, model_->runtime().busy_timeout_ns());
   model_->prepare_compute(LoadedModel::Weights::kTrained);
   begin();
   while (impl_->update.next()) {
@@ -164,8 +177,7 @@ std::vector<float> TrainerSession::scores(std::span<const SamplePtr> samples) {
   std::vector<const Sample*> inputs;
   for (const SamplePtr& s : samples) inputs.push_back(s.get());
   std::vector<float> out(inputs.size());
-  const std::lock_guard lock(mutex_);
-  const ComputeLease compute(model_->runtime(), "scores");
+  const Turn turn(*this, "scores");
   model_->prepare_compute(LoadedModel::Weights::kTrained);
   impl_->update.trainer().scores(inputs, out);
   return out;
@@ -184,8 +196,7 @@ std::vector<float> TrainerSession::logprobs(std::span<const SamplePtr> samples) 
     outs.push_back(std::span(all).subspan(at, static_cast<size_t>(s->generated())));
     at += outs.back().size();
   }
-  const std::lock_guard lock(mutex_);
-  const ComputeLease compute(model_->runtime(), "log-probs");
+  const Turn turn(*this, "log-probs");
   model_->prepare_compute(LoadedModel::Weights::kTrained);
   impl_->update.trainer().logprobs(model_->model(), inputs, outs);
   return all;
@@ -215,18 +226,20 @@ TensorPtr TrainerSession::hidden(std::span<const int32_t> ids) {
   Sample sample;
   sample.ids.assign(ids.begin(), ids.end());
   sample.prompt_tokens = 1;
-  const std::lock_guard lock(mutex_);
-  const ComputeLease compute(model_->runtime(), "hidden states");
+  const Turn turn(*this, "hidden states");
   model_->prepare_compute(LoadedModel::Weights::kTrained);
   return impl_->update.trainer().hidden(sample);
 }
 
 uint64_t TrainerSession::publish() {
-  const std::lock_guard lock(mutex_);
-  const auto version = model_->publish_packed([&] { return impl_->update.trainer().publish(); });
-  if (version) return *version;
-  const ComputeLease compute(model_->runtime(), "publishing a half-trained model");
-  const LoadedModel::WriteLease write(*model_, 0);
+  const auto publish = [&] { return impl_->update.trainer().publish(); };
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto version = model_->publish_packed(publish)) return *version;
+  }
+  const Turn turn(*this, "publishing a half-trained model");
+  if (const auto version = model_->publish_packed(publish)) return *version;  // whole meanwhile
+  const LoadedModel::WriteLease write(*model_, model_->runtime().busy_timeout_ns());
   return impl_->update.trainer().publish_masters();
 }
 

@@ -1,6 +1,7 @@
 // The trainer as the host drives it: a step on scored samples, log-probs, publication, on its own
 // arenas. With one compute copy a step while requests run on the model is Error(kBusy); with two,
-// engine steps of other threads come between its micro-batches (compute_lease.h).
+// engine steps of other threads come between its micro-batches (compute_lease.h). A call that waits
+// to compute lets those in that do not.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -87,7 +88,9 @@ class TrainerSession {
   // One update. begin is called under the leases and begins it.
   TrainedStep update(FunctionRef<void()> begin);
   std::shared_ptr<LoadedModel> model_;
-  mutable std::mutex mutex_;
+  class Turn;
+  std::mutex computing_;      // of a call that computes, from before its wait; locked first
+  mutable std::mutex mutex_;  // of what follows
   std::unique_ptr<Impl> impl_;
 };
 

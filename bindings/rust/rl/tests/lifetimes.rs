@@ -71,6 +71,39 @@ fn objects_may_be_dropped_on_another_thread() {
 }
 
 #[test]
+fn a_run_waits_for_what_computes() {
+    let mut options = options();
+    options.set("runtime.busy_timeout_ns", "1h").unwrap();
+    options.set_u64("pipeline.total_steps", 1).unwrap();
+    let runtime = rl::Runtime::new(&options).unwrap();
+    let open = |usage| rl::Model::open(&runtime, &options, usage).unwrap();
+    let engine = rl::Engine::new(&open(rl::Use::Generate), None).unwrap();
+    engine.submit(&rl::Request::new(&[1, 2, 3, 4])).unwrap();
+    let pipeline = rl::Pipeline::new(&open(rl::Use::Pipeline), None).unwrap();
+    for id in [5, 6] {
+        assert!(pipeline.feed_ids(&[1, 2, id], "", Some(Duration::ZERO)).unwrap());
+    }
+    pipeline.finish_feed().unwrap();
+    pipeline.start().unwrap();
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(engine.run().unwrap().is_ready());
+            ended.store(true, Ordering::SeqCst);
+        });
+        thread::sleep(Duration::from_millis(20));
+        assert!(!ended.load(Ordering::SeqCst));
+        for event in pipeline.events() {
+            let event = event.unwrap();
+            if event.kind() == rl::EventKind::Score {
+                score(&pipeline, &event);
+            }
+        }
+    });
+    assert_eq!(engine.take().unwrap().ready().unwrap().len(), 1);
+}
+
+#[test]
 fn parts_work_after_what_they_were_made_from() {
     let options = options();
     let model = model(&options, rl::Use::Train); // its runtime is gone
