@@ -19,12 +19,7 @@ ITEM = re.compile(r"/\* ---- (?P<section>.*?) ---- \*/|/\*(?P<comment>.*?)\*/|"
                   r"(?P<function>RL_API [^;]*;)|"
                   r"(?P<code>^(?:typedef [^{;]*\{.*?^\} \w+;|enum \{.*?\};|typedef [^{;]*;|"
                   r"#define RL_(?!H$|API)[^\n]*))", re.S | re.M)
-# Codes that any call may return; a page lists only additional ones.
-COMMON = ["RL_INVALID_ARGUMENT", "RL_STALE_HANDLE", "RL_WRONG_HANDLE", "RL_WRONG_THREAD",
-          "RL_FORKED", "RL_OUT_OF_MEMORY", "RL_INTERNAL"]
 NAME = re.compile(r"`[^`]*`|\brl_xxx\*|\*\w+|\b(?:rl|RL)_\w+|\b[a-z]+(?:\.[a-z_0-9]+)+")
-RESULTS = ["RL_OK", "RL_TIMEOUT", "RL_DONE", "RL_INTERRUPTED", "RL_WOULD_BLOCK", "RL_IDLE",
-           "RL_PAUSED"]
 WIDTH = 100  # columns of prose and prototypes
 GENERATED = "Generated from `include/rl.h` and `abi/` by `tools/gen_reference.py`.\n"
 
@@ -84,7 +79,6 @@ class Writer:
         self.options = set(re.findall(r"^- name: (\S+)", header.read("abi/options.yml"), re.M))
         self.functions = {f.name: f for f in header.functions()}
         self.facts = entries("abi/functions.yml")
-        self.codes = [name for name in entries("abi/errors.yml") if name not in RESULTS]
 
     def link(self, match, page):
         """Formats a name as code, with a link if it has a target; existing code is kept."""
@@ -130,16 +124,14 @@ class Writer:
     def function(self, name, page):
         function, facts = self.functions[name], self.facts[name]
         text = re.sub(r"\s*Thread:\s+[^.]*\.", "", plain_lines(function.comment))
-        named = dict.fromkeys(re.findall(r"RL_\w+", text))
-        codes = [code for code in named if code in self.codes and code not in COMMON]
         notes = [f"Thread: {facts['thread']}", f"since {facts['since']}"]
         if "may_be_null" in facts:
             names = facts["may_be_null"].strip("[]").split(", ")
             notes.append("may be NULL: " + ", ".join(f"`{n}`" for n in names))
         if facts["ownership"] != "nothing changes hands":
             notes.append(re.sub(r"\brl_\w+", lambda m: self.link(m, page), facts["ownership"]))
-        if codes:
-            notes.append("errors: " + ", ".join(f"`{code}`" for code in codes))
+        if codes := facts.get("codes", "[]").strip("[]"):
+            notes.append("codes: " + ", ".join(f"`{code}`" for code in codes.split(", ")))
         note = textwrap.fill("; ".join(notes) + ".", WIDTH, break_long_words=False,
                              break_on_hyphens=False)
         return (f"### {name}\n\n```c\n{self.prototype(function)}\n```\n\n"
@@ -174,8 +166,9 @@ def index(all_pages, writer):
     about, rules = conventions.split("\n\nCONVENTIONS\n\n")
     out[2:2] = [writer.prose(about, None)]
     out += ["## Conventions", writer.prose(rules, None), "## Status codes"]
-    out.append("Every call that can fail may return " + ", ".join(f"`{code}`" for code in COMMON) +
-               ". The pages list what else a function may return.")
+    common = ", ".join(f"`{code}`" for code in header.COMMON)
+    out.append(f"Every call that can fail may return {common}. The pages list what else a function "
+               "may return beside `RL_OK`.")
     rows = [f"| `{name}` | {row['value']} | {row['doc']} |"
             for name, row in entries("abi/errors.yml").items()]
     out.append("\n".join(["| status | value | meaning |", "|---|---|---|", *rows]))

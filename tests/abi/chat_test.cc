@@ -98,6 +98,10 @@ TEST_F(AbiChat, ErrorsCarryCodeAndPlace) {
   refused("{", RL_DATA_LOSS, "chat:1:");
   refused(R"({"messages": [{"role": "user"}]})", RL_DATA_LOSS, "/messages/0/content");
   refused(std::string(kChat) + R"(, "chat_template": "none"})", RL_NOT_FOUND, "none");
+  rl_bytes* ids = nullptr;
+  EXPECT_EQ(rl_model_encode_chat(model_, "{", 1, 0, &ids, nullptr), RL_DATA_LOSS);
+  const int32_t wild[] = {1 << 30};
+  EXPECT_EQ(rl_model_decode(model_, wild, 1, 0, &ids, nullptr), RL_OUT_OF_RANGE);
   std::ofstream(dir_.file("model/chat_template.jinja")) << "x\n{{ raise_exception('alas') }}";
   rl_model_destroy(model_);
   model_ = open();

@@ -51,6 +51,9 @@ FLOOR = {"GLIBC": "2.34", "GLIBCXX": "3.4.30", "CXXABI": "1.3.13", "GCC": "3.4"}
 MAP_HEAD = """/* Symbols of librl.so; everything that is not named here stays inside. Written by
  * tests/abi/header.py from rl.h and abi/released. */
 """
+# Codes that any call may return, which functions.yml does not list.
+COMMON = ["RL_INVALID_ARGUMENT", "RL_STALE_HANDLE", "RL_WRONG_HANDLE", "RL_WRONG_THREAD",
+          "RL_FORKED", "RL_OUT_OF_MEMORY", "RL_INTERNAL"]
 SKIPPED = 77  # of a test that does not apply; SKIP_RETURN_CODE of ctest
 
 
@@ -162,17 +165,33 @@ def ending(handle):
     return next(n for n in (handle + "_destroy", handle + "_release") if n in names)
 
 
-def functions_text():
+def has_status(function):
+    return bool(function.parameters) and function.parameters[-1] == ("rl_error**", "err")
+
+
+def listed_codes():
+    """The codes that functions.yml lists, by function."""
+    rows = re.findall(r"^- name: (\w+)\n(?:  .*\n)*?  codes: \[(.*)\]$",
+                      read("abi/functions.yml"), re.M)
+    return {name: codes.split(", ") if codes else [] for name, codes in rows}
+
+
+def functions_text(codes=None):
+    """With other lists of codes, or those that are there: they have no other source."""
+    codes = codes or listed_codes()
     lines = ["# Every function of rl.h, in its order: who may call it, since when, what changes\n",
-             "# hands, which pointers may be NULL.\n",
-             "# Written by tests/abi/header.py from the comments of rl.h, and compared with "
-             "them.\n"]
+             "# hands, which pointers may be NULL, and the codes that it returns beside RL_OK\n",
+             "# and those that any call may return. Written by tests/abi/header.py from the\n",
+             "# comments of rl.h, and compared with them, except for the codes: add them here,\n",
+             "# and abi_codes compares them with those that tests provoke.\n"]
     since = versions.since(ROOT, [f.name for f in functions()])
     for f in functions():
         lines.append(f"- name: {f.name}\n  since: {since[f.name]}\n"
                      f"  thread: {f.thread}\n  ownership: \"{ownership(f)}\"\n")
         if f.may_be_null():
             lines.append(f"  may_be_null: [{', '.join(f.may_be_null())}]\n")
+        if has_status(f):
+            lines.append(f"  codes: [{', '.join(codes.get(f.name, []))}]\n")
     return "".join(lines)
 
 
@@ -215,6 +234,11 @@ def check():
                  for name, body in structs().items()
                  if not body.split(";")[0].strip() == "size_t struct_size"]
     problems += [f"{name} has no {name}_init" for name in structs() if f"{name}_init" not in names]
+    order = re.findall(r"- name: (\w+)", errors_text())
+    problems += [f"{name}: the codes of abi/functions.yml are not some of errors.yml in its order, "
+                 "without RL_OK and those of any call"
+                 for name, codes in listed_codes().items()
+                 if codes != [c for c in order if c in codes and c not in ["RL_OK", *COMMON]]]
     numbers = re.findall(r"value: (\d+)", errors_text())
     problems += [f"status {n} has two names" for n in sorted(set(numbers)) if numbers.count(n) > 1]
     return problems

@@ -90,7 +90,7 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
     EXPECT_EQ(e.message, str(key, " is ", text, " but the runtime was made with ", made));
     all.set_text(key, text);
   }
-  EXPECT_EQ(expect_error(Code::kConflict, [&] { s.runtime->require_same(all); }).parts.size(), 6u);
+  EXPECT_EQ(expect_error(Code::kConflict, [&] { s.runtime->require_same(all); }).parts.size(), 7u);
   s.runtime->require_same(s.with({"runtime.log_level=error", "runtime.experiment=e"}));
 }
 

@@ -1,0 +1,373 @@
+// Status codes that no other test of this folder provokes: abi/functions.yml lists the codes of
+// each function, and each of them has to be seen (codes.py).
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "abi/host.h"
+#include "support/temp_dir.h"
+
+namespace abi_test {
+namespace {
+
+constexpr size_t kText = RL_NUL_TERMINATED;
+const int32_t kPrompt[] = {1, 2, 3};
+
+uint64_t submit(rl_engine* engine) {
+  rl_request request;
+  rl_request_init(&request, sizeof request);
+  request.prompt = kPrompt;
+  request.num_prompt = 3;
+  uint64_t id = 0;
+  EXPECT_RL_OK(rl_engine_submit(engine, &request, &id, &err));
+  return id;
+}
+
+TEST(Codes, OfNamesAndIndices) {
+  int64_t value = 0;
+  EXPECT_EQ(rl_constant("RL_NONE", kText, &value, nullptr), RL_NOT_FOUND);
+  rl_option_info info;
+  rl_option_info_init(&info, sizeof info);
+  EXPECT_EQ(rl_option_at(rl_option_count(), &info, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_EQ(rl_option_find("none", kText, &info, nullptr), RL_UNKNOWN_OPTION);
+  const char *name = nullptr, *doc = nullptr;
+  EXPECT_EQ(rl_option_choice("none", kText, 0, &name, &doc, nullptr), RL_UNKNOWN_OPTION);
+  EXPECT_EQ(rl_option_choice("model.dtype", kText, 99, &name, &doc, nullptr), RL_OUT_OF_RANGE);
+  const Host host;
+  rl_option_value option;
+  rl_option_value_init(&option, sizeof option);
+  EXPECT_EQ(rl_options_get(host.options, "none", kText, &option, nullptr, nullptr),
+            RL_UNKNOWN_OPTION);
+  rl_plan_item item;
+  rl_plan_item_init(&item, sizeof item);
+  EXPECT_EQ(rl_plan_at(host.plan, 999, &item, nullptr), RL_OUT_OF_RANGE);
+  double metric = 0;
+  EXPECT_EQ(rl_event_metric(host.event, 9999, &name, &metric, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_EQ(rl_event_metric_named(host.event, "none", kText, &metric, nullptr), RL_NOT_FOUND);
+  rl_sample_view sample;
+  rl_sample_view_init(&sample, sizeof sample);
+  EXPECT_EQ(rl_batch_sample(host.batch, 2, &sample, nullptr), RL_OUT_OF_RANGE);
+  DLManagedTensorVersioned* exported = nullptr;
+  EXPECT_EQ(rl_tensor_export_dlpack(host.tensor, &metric, &exported, nullptr), RL_UNSUPPORTED);
+}
+
+TEST(Codes, OfOptionsThatAreSet) {
+  const Host host;
+  rl_options* const o = host.options;
+  const char* const texts[] = {"x"};
+  const int64_t numbers[] = {-1};
+  const char* const unknown = "none";
+  EXPECT_EQ(rl_options_set_bool(o, unknown, kText, 1, nullptr), RL_UNKNOWN_OPTION);
+  EXPECT_EQ(rl_options_set_u64(o, unknown, kText, 1, nullptr), RL_UNKNOWN_OPTION);
+  EXPECT_EQ(rl_options_set_string(o, unknown, kText, "x", 1, nullptr), RL_UNKNOWN_OPTION);
+  EXPECT_EQ(rl_options_set_string_list(o, unknown, kText, texts, nullptr, 1, nullptr),
+            RL_UNKNOWN_OPTION);
+  EXPECT_EQ(rl_options_set_i64_list(o, unknown, kText, numbers, 1, nullptr), RL_UNKNOWN_OPTION);
+  EXPECT_EQ(rl_options_set_text(o, unknown, kText, "x", 1, nullptr), RL_UNKNOWN_OPTION);
+  const char* const other = "data.shuffle";  // a bool
+  EXPECT_EQ(rl_options_set_i64(o, other, kText, 1, nullptr), RL_WRONG_TYPE);
+  EXPECT_EQ(rl_options_set_u64(o, other, kText, 1, nullptr), RL_WRONG_TYPE);
+  EXPECT_EQ(rl_options_set_f64(o, other, kText, 1, nullptr), RL_WRONG_TYPE);
+  EXPECT_EQ(rl_options_set_string(o, other, kText, "x", 1, nullptr), RL_WRONG_TYPE);
+  EXPECT_EQ(rl_options_set_string_list(o, other, kText, texts, nullptr, 1, nullptr), RL_WRONG_TYPE);
+  EXPECT_EQ(rl_options_set_i64_list(o, other, kText, numbers, 1, nullptr), RL_WRONG_TYPE);
+  EXPECT_EQ(rl_options_set_text(o, other, kText, "x", 1, nullptr), RL_WRONG_TYPE);
+  EXPECT_EQ(rl_options_set_u64(o, "engine.block_size", kText, 48, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_EQ(rl_options_set_f64(o, "optimizer.lr", kText, -1, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_EQ(rl_options_set_string(o, "model.dtype", kText, "x", 1, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_EQ(rl_options_set_i64_list(o, "sampling.stop_token_ids", kText, numbers, 1, nullptr),
+            RL_OUT_OF_RANGE);
+  EXPECT_EQ(rl_options_set_text(o, "optimizer.lr", kText, "-1", 2, nullptr), RL_OUT_OF_RANGE);
+  for (const auto& call : {rl_options_set_string, rl_options_set_text}) {
+    EXPECT_EQ(call(o, "runtime.device", kText, "cuda", 4, nullptr), RL_NOT_IN_BUILD);
+  }
+  const std::string large((size_t{1} << 24) + 1, ' ');
+  EXPECT_EQ(rl_options_import(o, RL_FORMAT_JSON, large.data(), large.size(), nullptr),
+            RL_RESOURCE_EXHAUSTED);
+}
+
+TEST(Codes, OfFilesThatAreNotThereOrSomethingElse) {
+  const Host host;
+  const rl::TempDir dir;
+  const std::string gguf = dir.file("half.gguf");
+  std::ofstream(gguf) << "GGUF";
+  for (const auto& [path, code] : {std::pair(dir.file("none"), RL_NOT_FOUND),
+                                   {RL_FIXTURES "/buffer/version_1.rlbuf", RL_UNSUPPORTED},
+                                   {gguf, RL_DATA_LOSS}}) {
+    set(host.options, "model.path", path);
+    rl_model* model = nullptr;
+    EXPECT_EQ(rl_model_open(host.runtime, host.options, RL_USE_MODEL, &model, nullptr), code)
+        << path;
+    rl_plan* plan = nullptr;
+    EXPECT_EQ(rl_plan_create(host.options, RL_USE_MODEL, &plan, nullptr), code) << path;
+    EXPECT_EQ(rl_plan_create_hosted(host.runtime, host.options, RL_USE_MODEL, &plan, nullptr), code)
+        << path;
+  }
+  rl_buffer_file_info info;
+  rl_buffer_file_info_init(&info, sizeof info);
+  for (const auto& [path, code] :
+       {std::pair(dir.file("none"), RL_NOT_FOUND), {gguf, RL_DATA_LOSS}}) {
+    EXPECT_EQ(rl_buffer_get_file_info(path.data(), path.size(), &info, nullptr), code) << path;
+    EXPECT_EQ(
+        rl_buffer_get_hosted_file_info(host.runtime, path.data(), path.size(), &info, nullptr),
+        code)
+        << path;
+  }
+  const std::string saved = dir.file("model");
+  EXPECT_RL_OK(rl_model_save(host.model, saved.data(), saved.size(), RL_DTYPE_F32, 0, &err));
+  EXPECT_EQ(rl_model_save(host.model, saved.data(), saved.size(), RL_DTYPE_F32, 0, nullptr),
+            RL_ALREADY_EXISTS);
+}
+
+TEST(Codes, OfOptionsThatTheModelWasNotOpenedWith) {
+  const Host host;
+  set(host.options, "runtime.seed", "99");
+  rl_model* model = nullptr;
+  rl_trainer* trainer = nullptr;
+  rl_pipeline* pipeline = nullptr;
+  EXPECT_EQ(rl_model_open(host.runtime, host.options, RL_USE_MODEL, &model, nullptr), RL_CONFLICT);
+  EXPECT_EQ(rl_trainer_create(host.model, host.options, &trainer, nullptr), RL_CONFLICT);
+  EXPECT_EQ(rl_pipeline_create(host.model, host.options, &pipeline, nullptr), RL_CONFLICT);
+}
+
+TEST(Codes, OfBuffersThatAreFull) {
+  const Host host;
+  const rl::TempDir dir;
+  const std::string path = dir.file("samples.rlbuf");
+  rl_buffer* small = nullptr;
+  EXPECT_EQ(rl_buffer_create(host.options, 0, &small, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_RL_OK(rl_buffer_create(host.options, 2, &small, &err));
+  EXPECT_RL_OK(rl_buffer_put_batch(host.buffer, host.batch, &err));
+  EXPECT_RL_OK(rl_buffer_save(host.buffer, path.data(), path.size(), nullptr, 0, &err));
+  rl_sample_view sample;
+  rl_sample_view_init(&sample, sizeof sample);
+  EXPECT_RL_OK(rl_batch_sample(host.batch, 0, &sample, &err));
+  sample.ordinal = 99;
+  for (sample.sample_id = 1000; sample.sample_id < 1002; ++sample.sample_id, ++sample.slot) {
+    EXPECT_RL_OK(rl_buffer_put(small, &sample, &err));
+  }
+  sample.ordinal = 100;
+  sample.slot = 0;
+  EXPECT_EQ(rl_buffer_put(small, &sample, nullptr), RL_RESOURCE_EXHAUSTED);
+  EXPECT_EQ(rl_buffer_put_batch(small, host.batch, nullptr), RL_RESOURCE_EXHAUSTED);
+  uint64_t count = 0;
+  EXPECT_EQ(rl_buffer_load(small, path.data(), path.size(), nullptr, &count, nullptr),
+            RL_RESOURCE_EXHAUSTED);
+  rl_batch* batch = nullptr;
+  EXPECT_EQ(rl_buffer_take(small, 0, &batch, nullptr), RL_OUT_OF_RANGE);
+  rl_buffer_destroy(small);
+}
+
+TEST(Codes, OfEnginesThatHaveRequestsOrSleep) {
+  Host host;
+  rl_batch* batch = nullptr;
+  rl_event* event = nullptr;
+  rl_engine_stats stats;
+  rl_engine_stats_init(&stats, sizeof stats);
+  EXPECT_EQ(rl_engine_get_stats(host.engine, 0, RL_PERIOD_INTERVAL, &stats, nullptr),
+            RL_FAILED_PRECONDITION);
+  submit(host.engine);
+  EXPECT_RL_OK(rl_engine_step(host.engine, &err));
+  EXPECT_EQ(rl_engine_take(host.engine, &batch, nullptr), RL_WOULD_BLOCK);
+  EXPECT_EQ(train(host.trainer, host.batch, &event, nullptr), RL_BUSY);
+  EXPECT_EQ(rl_pipeline_start(host.pipeline, nullptr), RL_BUSY);
+  EXPECT_EQ(rl_engine_sleep(host.engine, 3, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_RL_OK(rl_engine_sleep(host.engine, 1, &err));
+  EXPECT_EQ(rl_engine_step(host.engine, nullptr), RL_FAILED_PRECONDITION);
+  EXPECT_EQ(rl_engine_run(host.engine, nullptr), RL_FAILED_PRECONDITION);
+  EXPECT_EQ(rl_engine_drain(host.engine, -1, nullptr), RL_FAILED_PRECONDITION);
+}
+
+TEST(Codes, OfConversations) {
+  const Host host;
+  const std::vector<int32_t> ids(65, 1);
+  const rl_content content = content_of(ids.data(), ids.size());
+  rl_conversation* conversation = nullptr;
+  EXPECT_EQ(rl_conversation_create(host.engine, &content, &conversation, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_EQ(rl_conversation_append(host.conversation, &content, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_RL_OK(rl_conversation_generate(host.conversation, nullptr, &err));
+  rl_batch* batch = nullptr;
+  EXPECT_EQ(rl_conversation_generate(host.conversation, nullptr, nullptr), RL_FAILED_PRECONDITION);
+  EXPECT_EQ(rl_conversation_sample(host.conversation, &batch, nullptr), RL_FAILED_PRECONDITION);
+  EXPECT_EQ(rl_conversation_fork(host.conversation, &conversation, nullptr),
+            RL_FAILED_PRECONDITION);
+}
+
+// Runs what other threads do while a function of the host is computing for librl.
+struct Beside {
+  std::function<void()> calls;
+  int asked = 0;
+
+  void run() {
+    ++asked;
+    std::thread(calls).join();
+  }
+};
+
+// One copy of the weights is trained meanwhile: nothing that computes, reads them or needs them may
+// begin, and the runtime waits for nothing.
+TEST(Codes, OfCallsBesideATrainingStep) {
+  Host host;
+  const rl::TempDir dir;
+  const std::string saved = dir.file("saved.rlbuf"), unsaved = dir.file("unsaved");
+  EXPECT_RL_OK(rl_buffer_put_batch(host.buffer, host.batch, &err));
+  EXPECT_RL_OK(rl_buffer_save(host.buffer, saved.data(), saved.size(), host.model, 0, &err));
+  rl_buffer* empty = nullptr;
+  EXPECT_RL_OK(rl_buffer_create(host.options, 16, &empty, &err));
+  rl_model* model = nullptr;  // whose engine has a request
+  rl_engine *started = nullptr, *held = nullptr, *asleep = nullptr;
+  EXPECT_RL_OK(rl_model_open(host.runtime, host.options, RL_USE_GENERATE, &model, &err));
+  EXPECT_RL_OK(rl_engine_create(model, nullptr, &started, &err));
+  submit(started);
+  EXPECT_RL_OK(rl_engine_step(started, &err));
+  EXPECT_RL_OK(rl_engine_create(host.model, nullptr, &held, &err));
+  submit(held);
+  EXPECT_RL_OK(rl_engine_drain(held, 0, &err));  // its request waits for the end of the drain
+  EXPECT_RL_OK(rl_engine_create(host.model, nullptr, &asleep, &err));
+  EXPECT_RL_OK(rl_engine_sleep(asleep, 1, &err));
+  set(host.options, "algo.advantage", "gae");
+  rl_trainer *trainer = nullptr, *other = nullptr;
+  EXPECT_RL_OK(rl_trainer_create(host.model, host.options, &other, &err));
+  EXPECT_RL_OK(rl_options_unset(host.options, "algo.advantage", kText, &err));
+  set(host.options, "algo.policy_loss", "custom");
+  EXPECT_RL_OK(rl_trainer_create(host.model, host.options, &trainer, &err));
+
+  Beside beside;
+  beside.calls = [&] {
+    uint64_t number = 0;
+    rl_request request;
+    rl_request_init(&request, sizeof request);
+    request.prompt = kPrompt;
+    request.num_prompt = 3;
+    EXPECT_EQ(rl_engine_submit(host.engine, &request, &number, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_conversation_generate(host.conversation, nullptr, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_engine_step(started, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_engine_run(started, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_engine_drain(started, -1, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_engine_sleep(started, 1, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_engine_wake(asleep, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_engine_unpause(held, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_model_digest(host.model, &number, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_model_save(host.model, unsaved.data(), unsaved.size(), RL_DTYPE_F32, 0, nullptr),
+              RL_BUSY);
+    EXPECT_EQ(rl_buffer_save(host.buffer, unsaved.data(), unsaved.size(), host.model, 0, nullptr),
+              RL_BUSY);
+    EXPECT_EQ(rl_buffer_load(empty, saved.data(), saved.size(), host.model, &number, nullptr),
+              RL_BUSY);
+    rl_tensor* tensor = nullptr;
+    EXPECT_EQ(weight_of(host.model, "model.norm.weight", RL_TENSOR_COPY, &tensor, nullptr),
+              RL_BUSY);
+    EXPECT_EQ(forward(other, RL_OUTPUT_LOGPROBS, kPrompt, 3, 1, 1, &tensor, nullptr), RL_BUSY);
+    rl_event* event = nullptr;
+    EXPECT_EQ(train(other, host.batch, &event, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_trainer_publish(other, &number, nullptr), RL_BUSY);
+    EXPECT_EQ(
+        rl_trainer_save_critic(other, unsaved.data(), unsaved.size(), RL_DTYPE_F32, 0, nullptr),
+        RL_BUSY);
+    rl_model* opened = nullptr;
+    EXPECT_EQ(rl_model_open(host.runtime, nullptr, RL_USE_MODEL, &opened, nullptr), RL_BUSY);
+    rl_trainer* created = nullptr;
+    EXPECT_EQ(rl_trainer_create(host.model, nullptr, &created, nullptr), RL_BUSY);
+    rl_pipeline* pipeline = nullptr;
+    EXPECT_EQ(rl_pipeline_create(host.model, nullptr, &pipeline, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_pipeline_start(host.pipeline, nullptr), RL_BUSY);
+  };
+  const auto loss = [](void* user_data, const rl_algo_tokens*, const double*, double* value,
+                       double*) {
+    static_cast<Beside*>(user_data)->run();
+    *value = 0;
+    return int32_t{0};
+  };
+  EXPECT_RL_OK(rl_trainer_set_loss(trainer, loss, &beside, nullptr, &err));
+  rl_event* event = nullptr;
+  EXPECT_RL_OK(train(trainer, host.batch, &event, &err));
+  EXPECT_EQ(beside.asked, 1);
+  rl_event_release(event);
+  for (rl_trainer* each : {trainer, other}) rl_trainer_destroy(each);
+  for (rl_engine* each : {started, held, asleep}) rl_engine_destroy(each);
+  rl_model_destroy(model);
+  rl_buffer_destroy(empty);
+}
+
+// A host that feeds one row and takes every event.
+struct HostLoop {
+  Host host;
+  std::vector<uint64_t> samples = {};
+  int dropped = 0;
+
+  void start() {
+    EXPECT_RL_OK(feed(host.pipeline, kPrompt, 3, &err));
+    EXPECT_RL_OK(rl_pipeline_finish_feed(host.pipeline, &err));
+    EXPECT_RL_OK(rl_pipeline_start(host.pipeline, &err));
+  }
+  rl_status next() {
+    rl_event* event = nullptr;
+    const rl_status status = rl_pipeline_next(host.pipeline, -1, &event, nullptr);
+    if (rl_event_kind(event) == RL_EVENT_GROUP_DROPPED) ++dropped;
+    if (rl_event_kind(event) == RL_EVENT_SCORE) {
+      rl_sample_view sample;
+      rl_sample_view_init(&sample, sizeof sample);
+      EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
+      samples.push_back(sample.sample_id);
+    }
+    rl_event_release(event);
+    return status;
+  }
+};
+
+TEST(Codes, OfScores) {
+  HostLoop run;
+  run.start();
+  while (run.samples.size() < 2) ASSERT_EQ(run.next(), RL_OK);
+  EXPECT_EQ(score(run.host.pipeline, run.samples[0], std::nan(""), nullptr), RL_NON_FINITE);
+  rl_score failed = score_of(run.samples[0], 0);
+  failed.failure = "no judge";
+  failed.failure_len = kText;
+  EXPECT_RL_OK(rl_pipeline_score(run.host.pipeline, &failed, 1, nullptr, &err));
+  while (run.dropped == 0) ASSERT_EQ(run.next(), RL_OK);
+  EXPECT_EQ(score(run.host.pipeline, run.samples[1], 1, nullptr), RL_LATE);
+}
+
+TEST(Codes, OfAPipelineWhoseHostComputes) {
+  const rl::TempDir dir;
+  HostLoop run;
+  rl_pipeline*& pipeline = run.host.pipeline;
+  rl_pipeline_destroy(pipeline);
+  set(run.host.options, "algo.advantage", "custom");
+  set(run.host.options, "checkpoint.dir", dir.file("checkpoints"));
+  EXPECT_RL_OK(rl_pipeline_create(run.host.model, run.host.options, &pipeline, &err));
+  const auto equal = [](void* user_data, const rl_algo_tokens*, double*) {
+    static_cast<Beside*>(user_data)->run();
+    return int32_t{0};
+  };
+  Beside beside;
+  beside.calls = [&] {
+    rl_bytes* path = nullptr;
+    EXPECT_EQ(rl_pipeline_checkpoint(pipeline, 0, &path, nullptr), RL_TIMEOUT);
+    EXPECT_EQ(rl_pipeline_set_advantage(pipeline, equal, &beside, nullptr, nullptr),
+              RL_FAILED_PRECONDITION);
+    rl_request request;
+    rl_request_init(&request, sizeof request);
+    request.prompt = kPrompt;
+    request.num_prompt = 3;
+    uint64_t id = 0;
+    EXPECT_EQ(rl_engine_submit(run.host.engine, &request, &id, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_pipeline_stop(pipeline, 0, nullptr), RL_TIMEOUT);
+  };
+  EXPECT_RL_OK(rl_pipeline_set_advantage(pipeline, equal, &beside, nullptr, &err));
+  run.start();
+  rl_status status = RL_OK;
+  size_t scored = 0;
+  while ((status = run.next()) == RL_OK) {
+    for (; scored < run.samples.size(); ++scored) {
+      EXPECT_RL_OK(score(pipeline, run.samples[scored], double(scored), &err));
+    }
+  }
+  EXPECT_EQ(status, RL_DONE);
+  EXPECT_EQ(beside.asked, 1);
+}
+
+}  // namespace
+}  // namespace abi_test
