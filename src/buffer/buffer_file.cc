@@ -109,7 +109,10 @@ BufferInfo read_info(FrameReader& frames, const std::string& path) {
 }  // namespace
 
 BufferFileReader::BufferFileReader(FileSystem& fs, const std::string& path)
-    : file_(fs.open(path)), frames_(*file_), info_(read_info(frames_, path)) {}
+    : BufferFileReader(fs.open(path)) {}
+
+BufferFileReader::BufferFileReader(std::unique_ptr<InputFile> file)
+    : file_(std::move(file)), frames_(*file_), info_(read_info(frames_, file_->path())) {}
 
 std::optional<Group> BufferFileReader::next() {
   const std::optional<Frame> frame = frames_.next();

@@ -55,6 +55,7 @@ class BufferFileReader {
   // Reads the file's BufferInfo. Errors: kNotFound, kIo, kDataLoss and kIncompatible naming the
   // file and the offset.
   BufferFileReader(FileSystem& fs, const std::string& path);
+  explicit BufferFileReader(std::unique_ptr<InputFile> file);
 
   const BufferInfo& info() const { return info_; }
   const std::string& path() const { return file_->path(); }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/deadline.h"
 #include "core/error.h"
 #include "data/sample_document.h"
 
@@ -44,6 +45,14 @@ void check_sample(const SamplePtr& sample, int64_t group_size, bool needs_scores
 
 }  // namespace
 
+uint64_t oldest_version(const Sample& sample) {
+  uint64_t oldest = kUnknownVersion;
+  for (size_t i = 0; i < sample.versions.size(); ++i) {
+    if (sample.loss_mask[i] != 0) oldest = std::min(oldest, sample.versions[i]);
+  }
+  return oldest;
+}
+
 ExperienceBuffer::ExperienceBuffer(int64_t group_size, int64_t capacity, bool needs_scores)
     : group_size_(group_size), capacity_(capacity), needs_scores_(needs_scores) {
   if (group_size < 1 || group_size > kMaxGroupSize) {
@@ -59,95 +68,175 @@ ExperienceBuffer::ExperienceBuffer(int64_t group_size, int64_t capacity, bool ne
 
 void ExperienceBuffer::put(SamplePtr sample) {
   check_sample(sample, group_size_, needs_scores_);
-  const std::lock_guard lock(mutex_);
-  put_locked(std::move(sample));
+  {
+    const std::lock_guard lock(mutex_);
+    put_locked(std::move(sample));
+  }
+  changed_.notify_all();
 }
 
 void ExperienceBuffer::put_all(std::vector<SamplePtr> samples, std::string_view name) {
-  const std::lock_guard lock(mutex_);
-  size_t done = 0;
-  try {
-    for (; done < samples.size(); ++done) {
-      check_sample(samples[done], group_size_, needs_scores_);
-      put_locked(samples[done]);
+  {
+    const std::lock_guard lock(mutex_);
+    size_t done = 0;
+    try {
+      for (; done < samples.size(); ++done) {
+        check_sample(samples[done], group_size_, needs_scores_);
+        put_locked(samples[done]);
+      }
+    } catch (...) {
+      const size_t refused = done;
+      while (done > 0) erase_locked(*samples[--done]);
+      name_refused(name, refused);
     }
-  } catch (...) {
-    const size_t refused = done;
-    while (done > 0) erase_locked(*samples[--done]);
-    name_refused(name, refused);
   }
+  changed_.notify_all();
 }
 
 void ExperienceBuffer::put_locked(SamplePtr sample) {
-  if (num_samples_ == capacity_) {
+  if (counts_.held == capacity_) {
     throw Error(Code::kResourceExhausted,
                 str("the buffer is full: it holds ", capacity_, " samples"));
   }
   const uint64_t ordinal = sample->ordinal;
   const uint32_t slot = sample->slot;
   const auto found = groups_.find(ordinal);
-  if (found != groups_.end() && found->second.contains(slot)) {
+  if (found != groups_.end() && found->second.samples.contains(slot)) {
     throw Error(Code::kDuplicate,
                 str("ordinal ", ordinal, ", slot ", slot, " is already in the buffer"));
   }
+  const uint64_t oldest = oldest_version(*sample);
   // Made first: if memory runs out here, no group without samples is left behind.
   std::map<uint32_t, SamplePtr> only;
   only.emplace(slot, std::move(sample));
-  groups_[ordinal].merge(only);
-  ++num_samples_;
+  Slots& slots = groups_[ordinal];
+  slots.samples.merge(only);
+  slots.oldest = std::min(slots.oldest, oldest);
+  ++counts_.held;
+  ++counts_.put;
 }
 
+// Takes back what put_locked did.
 void ExperienceBuffer::erase_locked(const Sample& sample) {
   const auto found = groups_.find(sample.ordinal);
-  found->second.erase(sample.slot);
-  if (found->second.empty()) groups_.erase(found);
-  --num_samples_;
+  Slots& slots = found->second;
+  slots.samples.erase(sample.slot);
+  slots.oldest = kUnknownVersion;
+  for (const auto& [slot, kept] : slots.samples) {
+    slots.oldest = std::min(slots.oldest, oldest_version(*kept));
+  }
+  if (slots.samples.empty()) groups_.erase(found);
+  --counts_.held;
+  --counts_.put;
 }
 
 void ExperienceBuffer::visit(FunctionRef<void(const Group& group)> visitor) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [ordinal, slots] : groups_) {
     Group group{ordinal, {}};
-    for (const auto& [slot, sample] : slots) group.samples.push_back(sample);
+    for (const auto& [slot, sample] : slots.samples) group.samples.push_back(sample);
     visitor(group);
   }
 }
 
 std::vector<SamplePtr> ExperienceBuffer::take(int64_t max_groups) {
   const std::lock_guard lock(mutex_);
-  const int64_t groups = std::min(max_groups, num_whole_locked());
+  return take_locked({.max_groups = max_groups});
+}
+
+std::vector<SamplePtr> ExperienceBuffer::take(const TakeRule& rule, int64_t timeout_ns) {
+  std::unique_lock lock(mutex_);
+  const auto enough = [&] {
+    if (closed_) return true;
+    remove_locked(
+        [&](uint64_t, const Slots& slots) {
+          return slots.oldest < rule.min_version && is_whole(slots);
+        },
+        &counts_.stale);
+    return num_whole_locked() >= rule.min_groups;
+  };
+  if (!wait_until_ready(changed_, lock, timeout_ns, enough) || closed_) return {};
+  return take_locked(rule);
+}
+
+std::vector<SamplePtr> ExperienceBuffer::take_locked(const TakeRule& rule) {
+  const int64_t whole = num_whole_locked(), count = std::min(rule.max_groups, whole);
+  int64_t skipped = rule.newest_first ? whole - count : 0, left = count;
   std::vector<SamplePtr> out;
   // If memory runs out here, nothing is lost.
-  out.reserve(static_cast<size_t>(groups * group_size_));
-  for (auto it = groups_.begin(); static_cast<int64_t>(out.size()) < groups * group_size_;) {
-    if (static_cast<int64_t>(it->second.size()) < group_size_) {
+  out.reserve(static_cast<size_t>(count * group_size_));
+  for (auto it = groups_.begin(); left > 0;) {
+    if (!is_whole(it->second) || skipped-- > 0) {
       ++it;
       continue;
     }
-    for (auto& [slot, sample] : it->second) out.push_back(std::move(sample));
+    for (auto& [slot, sample] : it->second.samples) out.push_back(std::move(sample));
+    it = groups_.erase(it);
+    --left;
+  }
+  counts_.held -= static_cast<int64_t>(out.size());
+  counts_.taken += static_cast<int64_t>(out.size());
+  return out;
+}
+
+template <typename F>
+int64_t ExperienceBuffer::remove_locked(F refuse, int64_t* count) {
+  int64_t removed = 0;
+  for (auto it = groups_.begin(); it != groups_.end();) {
+    if (!refuse(it->first, it->second)) {
+      ++it;
+      continue;
+    }
+    removed += static_cast<int64_t>(it->second.samples.size());
     it = groups_.erase(it);
   }
-  num_samples_ -= static_cast<int64_t>(out.size());
-  return out;
+  counts_.held -= removed;
+  *count += removed;
+  return removed;
+}
+
+int64_t ExperienceBuffer::drop(const DropRule& rule) {
+  std::vector<uint64_t> ordinals;
+  if (rule.ordinals) ordinals.assign(rule.ordinals->begin(), rule.ordinals->end());
+  std::ranges::sort(ordinals);
+  const std::lock_guard lock(mutex_);
+  return remove_locked(
+      [&](uint64_t ordinal, const Slots& slots) {
+        if (rule.ordinals && !std::ranges::binary_search(ordinals, ordinal)) return false;
+        if (rule.below_version > 0 && slots.oldest >= rule.below_version) return false;
+        return !rule.incomplete_only || !is_whole(slots);
+      },
+      &counts_.dropped);
 }
 
 void ExperienceBuffer::erase(uint64_t ordinal) {
   const std::lock_guard lock(mutex_);
   const auto found = groups_.find(ordinal);
   if (found == groups_.end()) return;
-  num_samples_ -= static_cast<int64_t>(found->second.size());
+  const auto count = static_cast<int64_t>(found->second.samples.size());
+  counts_.held -= count;
+  counts_.dropped += count;
   groups_.erase(found);
 }
 
-void ExperienceBuffer::clear() {
+void ExperienceBuffer::clear() { drop({}); }
+
+void ExperienceBuffer::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_all();
+}
+
+bool ExperienceBuffer::closed() const {
   const std::lock_guard lock(mutex_);
-  groups_.clear();
-  num_samples_ = 0;
+  return closed_;
 }
 
 int64_t ExperienceBuffer::num_samples() const {
   const std::lock_guard lock(mutex_);
-  return num_samples_;
+  return counts_.held;
 }
 
 int64_t ExperienceBuffer::num_whole_groups() const {
@@ -155,11 +244,21 @@ int64_t ExperienceBuffer::num_whole_groups() const {
   return num_whole_locked();
 }
 
+BufferCounts ExperienceBuffer::counts() const {
+  const std::lock_guard lock(mutex_);
+  BufferCounts counts = counts_;
+  counts.groups = static_cast<int64_t>(groups_.size());
+  counts.whole_groups = num_whole_locked();
+  return counts;
+}
+
+bool ExperienceBuffer::is_whole(const Slots& slots) const {
+  return static_cast<int64_t>(slots.samples.size()) == group_size_;
+}
+
 int64_t ExperienceBuffer::num_whole_locked() const {
   int64_t whole = 0;
-  for (const auto& [ordinal, group] : groups_) {
-    whole += static_cast<int64_t>(group.size()) == group_size_;
-  }
+  for (const auto& [ordinal, slots] : groups_) whole += is_whole(slots);
   return whole;
 }
 

@@ -3,9 +3,13 @@
 // partial group. The content can be saved: every sample obeys the rules of its document.
 // Thread-safe.
 #pragma once
+#include <condition_variable>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +17,32 @@
 #include "data/sample.h"
 
 namespace rl {
+
+// The oldest version of the tokens of a sample that are trained on; kUnknownVersion if there are
+// none, or if no version is known.
+uint64_t oldest_version(const Sample& sample);
+
+// Which complete groups are taken.
+struct TakeRule {
+  int64_t min_groups = 1;  // fewer are not taken
+  int64_t max_groups = std::numeric_limits<int64_t>::max();
+  bool newest_first = false;  // highest ordinals first
+  uint64_t min_version = 0;   // groups with an older version are removed instead
+};
+
+// Which groups are dropped, complete or not: those that fulfil every condition.
+struct DropRule {
+  std::optional<std::span<const uint64_t>> ordinals = std::nullopt;  // nothing: all
+  uint64_t below_version = 0;  // those with an older version; 0: all
+  bool incomplete_only = false;
+};
+
+// Accounting of samples. At any time put = taken + dropped + stale + held.
+struct BufferCounts {
+  int64_t held = 0, groups = 0, whole_groups = 0;  // now
+  int64_t put = 0, taken = 0, dropped = 0, stale = 0;
+  bool operator==(const BufferCounts&) const = default;
+};
 
 class ExperienceBuffer {
  public:
@@ -29,28 +59,50 @@ class ExperienceBuffer {
   void put_all(std::vector<SamplePtr> samples, std::string_view name = {});
   // Removes and returns the samples of up to max_groups complete groups, by (ordinal, slot).
   std::vector<SamplePtr> take(int64_t max_groups);
+  // The same by a rule; waits until there are enough groups. Empty if there are not in time, or
+  // once the buffer is closed.
+  std::vector<SamplePtr> take(const TakeRule& rule, int64_t timeout_ns);
+  // Removes groups, and returns the number of their samples.
+  int64_t drop(const DropRule& rule);
   // Removes the samples of this ordinal, if there are any.
   void erase(uint64_t ordinal);
   void clear();
+  // Ends all waits, now and later.
+  void close();
+  bool closed() const;
 
   // Visits every group, complete or not, in order. Other calls wait meanwhile.
   void visit(FunctionRef<void(const Group& group)> visitor) const;
 
   int64_t num_samples() const;
   int64_t num_whole_groups() const;
+  BufferCounts counts() const;
   int64_t group_size() const { return group_size_; }
   int64_t capacity() const { return capacity_; }
 
  private:
+  struct Slots {
+    std::map<uint32_t, SamplePtr> samples;
+    uint64_t oldest = ~uint64_t{0};  // the least oldest_version of them
+  };
+  using Groups = std::map<uint64_t, Slots>;
+
   void put_locked(SamplePtr sample);
   void erase_locked(const Sample& sample);
+  bool is_whole(const Slots& slots) const;
   int64_t num_whole_locked() const;
+  // Removes groups for which refuse(ordinal, slots) holds; adds their samples to *count.
+  template <typename F>
+  int64_t remove_locked(F refuse, int64_t* count);
+  std::vector<SamplePtr> take_locked(const TakeRule& rule);
 
   const int64_t group_size_, capacity_;
   const bool needs_scores_;
   mutable std::mutex mutex_;
-  std::map<uint64_t, std::map<uint32_t, SamplePtr>> groups_;
-  int64_t num_samples_ = 0;
+  std::condition_variable changed_;
+  Groups groups_;
+  BufferCounts counts_;  // groups and whole_groups are counted when asked for
+  bool closed_ = false;
 };
 
 }  // namespace rl

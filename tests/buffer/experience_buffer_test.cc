@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kGroups = 200;
 
-SamplePtr sample_of(uint64_t ordinal, uint32_t slot) {
+SamplePtr sample_of(uint64_t ordinal, uint32_t slot, uint64_t version = 0) {
   auto s = std::make_shared<Sample>();
   s->id = 1 + ordinal * 2 + slot;
   s->ordinal = ordinal;
@@ -21,7 +21,7 @@ SamplePtr sample_of(uint64_t ordinal, uint32_t slot) {
   s->ids = {1, 2, 3};
   s->prompt_tokens = 2;
   s->logprobs = s->logprobs_sampled = {-1.0f};
-  s->versions = {0};
+  s->versions = {version};
   s->loss_mask = {1};
   s->scored = true;
   return s;
@@ -69,6 +69,111 @@ TEST(ExperienceBuffer, AGroupThatIsErasedMakesRoom) {
   buffer.clear();
   EXPECT_EQ(buffer.num_samples(), 0);
   EXPECT_TRUE(buffer.take(9).empty());
+}
+
+std::vector<uint64_t> ordinals_of(const std::vector<SamplePtr>& samples) {
+  std::vector<uint64_t> out;
+  for (const SamplePtr& s : samples) {
+    if (s->slot == 0) out.push_back(s->ordinal);
+  }
+  return out;
+}
+
+using Ordinals = std::vector<uint64_t>;
+
+void put_groups(ExperienceBuffer& buffer, uint64_t count) {
+  for (uint64_t g = 0; g < count; ++g) buffer.put_all({sample_of(g, 0, g), sample_of(g, 1, g)});
+}
+
+void expect_law(const ExperienceBuffer& buffer) {
+  const BufferCounts c = buffer.counts();
+  EXPECT_EQ(c.put, c.taken + c.dropped + c.stale + c.held);
+  EXPECT_EQ(c.held, buffer.num_samples());
+  EXPECT_EQ(c.whole_groups, buffer.num_whole_groups());
+}
+
+TEST(ExperienceBuffer, TheNewestGroupsComeFirstIfTheRuleSaysSo) {
+  ExperienceBuffer buffer(2, 20, true);
+  put_groups(buffer, 5);
+  buffer.put(sample_of(9, 0));  // not whole
+  EXPECT_EQ(ordinals_of(buffer.take({.max_groups = 2, .newest_first = true}, 0)), (Ordinals{3, 4}));
+  EXPECT_EQ(ordinals_of(buffer.take({.max_groups = 2}, 0)), (Ordinals{0, 1}));
+  EXPECT_TRUE(buffer.take({.min_groups = 2, .max_groups = 2}, 0).empty()) << "one is left";
+  EXPECT_EQ(ordinals_of(buffer.take({.newest_first = true}, 0)), (Ordinals{2}));
+  EXPECT_EQ(buffer.num_samples(), 1);
+  expect_law(buffer);
+}
+
+TEST(ExperienceBuffer, WholeGroupsOfOlderVersionsAreStale) {
+  ExperienceBuffer buffer(2, 20, true);
+  put_groups(buffer, 4);
+  buffer.put(sample_of(8, 0, 1));  // not whole: the rest of it may still come
+  SamplePtr unknown[] = {sample_of(9, 0, kUnknownVersion), sample_of(9, 1, kUnknownVersion)};
+  SamplePtr mixed[] = {sample_of(10, 0, 7), sample_of(10, 1, 1)};
+  SamplePtr masked = sample_of(11, 1, 1);
+  masked->loss_mask = {0};
+  for (const SamplePtr& s : unknown) buffer.put(s);
+  for (const SamplePtr& s : mixed) buffer.put(s);
+  buffer.put_all({sample_of(11, 0, 5), masked});
+  EXPECT_EQ(ordinals_of(buffer.take({.min_version = 2}, 0)), (Ordinals{2, 3, 9, 11}));
+  EXPECT_EQ(buffer.counts().stale, 6) << "groups 0, 1 and 10";
+  EXPECT_EQ(buffer.num_samples(), 1);
+  buffer.put(sample_of(8, 1, 5));
+  EXPECT_TRUE(buffer.take({.min_version = 2}, 0).empty());
+  EXPECT_EQ(buffer.counts().stale, 8);
+  EXPECT_EQ(buffer.num_samples(), 0);
+  expect_law(buffer);
+}
+
+TEST(ExperienceBuffer, ASampleThatIsTakenBackDoesNotAgeItsGroup) {
+  ExperienceBuffer buffer(2, 3, true);
+  buffer.put(sample_of(1, 0, 5));
+  expect_error(Code::kDuplicate, [&] { buffer.put_all({sample_of(1, 1, 0), sample_of(1, 0, 0)}); });
+  buffer.put(sample_of(1, 1, 5));
+  EXPECT_EQ(ordinals_of(buffer.take({.min_version = 5}, 0)), (Ordinals{1}));
+  EXPECT_EQ(buffer.counts().put, 2);
+  expect_law(buffer);
+}
+
+TEST(ExperienceBuffer, GroupsAreDroppedThatFulfilEveryCondition) {
+  ExperienceBuffer buffer(2, 20, true);
+  put_groups(buffer, 4);
+  buffer.put(sample_of(4, 0, 0));
+  buffer.put(sample_of(5, 0, 5));
+  const Ordinals some = {5, 0, 7, 4, 5}, none;
+  EXPECT_EQ(buffer.drop({.ordinals = std::span<const uint64_t>(none)}), 0);
+  EXPECT_EQ(buffer.drop({.ordinals = some, .below_version = 5, .incomplete_only = true}), 1);
+  EXPECT_EQ(buffer.drop({.ordinals = some}), 3) << "0 and 5; 4 is gone";
+  EXPECT_EQ(buffer.drop({.below_version = 2}), 2);
+  EXPECT_EQ(buffer.drop({.incomplete_only = true}), 0);
+  EXPECT_EQ(buffer.drop({}), 4);
+  EXPECT_EQ(buffer.counts().dropped, 10);
+  EXPECT_EQ(buffer.counts().groups, 0);
+  expect_law(buffer);
+}
+
+TEST(ExperienceBuffer, AWaitEndsWithTheGroupsThatItWantsOrItsTime) {
+  ExperienceBuffer buffer(2, 20, true);
+  constexpr int64_t kMillisecond = 1'000'000;
+  EXPECT_TRUE(buffer.take({}, kMillisecond).empty());
+  std::jthread other([&] { put_groups(buffer, 3); });
+  EXPECT_EQ(buffer.take({.min_groups = 3}, -1).size(), 6u);
+  EXPECT_TRUE(buffer.take({.min_groups = 3}, kMillisecond).empty());
+  EXPECT_FALSE(buffer.closed());
+}
+
+TEST(ExperienceBuffer, ClosingEndsEveryWaitAndGivesNothing) {
+  ExperienceBuffer buffer(2, 20, true);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] { EXPECT_TRUE(buffer.take({.min_groups = 4}, -1).empty()); });
+  }
+  put_groups(buffer, 3);
+  buffer.close();
+  threads.clear();
+  EXPECT_TRUE(buffer.closed());
+  EXPECT_TRUE(buffer.take({}, -1).empty());
+  EXPECT_EQ(buffer.counts().whole_groups, 3);
 }
 
 TEST(ExperienceBuffer, ARefusedSampleIsNamedByItsPlaceAndTheOthersAreTakenBack) {
