@@ -237,6 +237,12 @@ constexpr OptionChoice kChoices_algo_whiten[] = {
     {"floor",
      "(A - mean) / sqrt(max(var, 1e-8)) with the biased variance (OpenRLHF)."},
 };
+constexpr OptionChoice kChoices_buffer_policy[] = {
+    {"fifo",
+     "Those of the lowest ordinals."},
+    {"newest",
+     "Those of the highest ordinals."},
+};
 constexpr OptionChoice kChoices_engine_kv_dtype[] = {
     {"auto",
      "The same as model.dtype."},
@@ -869,6 +875,23 @@ constexpr OptionInfo kOptions[] = {
      false, false, nullptr, 0, "",
      "zstd level of buffer files. A higher level takes more time and gives smaller files.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
+     "librl"},
+    {"buffer.max_staleness", OptionType::kI64, "-1",
+     {.present = true, .inclusive = true, .i64 = -1},
+     {.present = true, .inclusive = true, .i64 = 4294967296},
+     false, false, nullptr, 0, "versions",
+     "Versions by which the oldest trained token of a group may be behind the weights that are "
+     "to be trained. A buffer of the host's own loop removes complete groups that are further "
+     "behind when groups are taken. -1 keeps all of them.",
+     "0.2.0", OptionWhen::kCreate, false, false, false, "",
+     "AReaL max_head_offpolicyness"},
+    {"buffer.policy", OptionType::kEnum, "fifo",
+     {},
+     {},
+     false, false, kChoices_buffer_policy, 2, "",
+     "Which complete groups a buffer of the host's own loop gives first. Their order in a batch "
+     "is by ordinal with both.",
+     "0.2.0", OptionWhen::kCreate, false, false, false, "",
      "librl"},
     {"buffer.record_dir", OptionType::kString, "",
      {},
@@ -1548,6 +1571,14 @@ constexpr OptionInfo kOptions[] = {
      "directory of this name in runtime.output_dir.",
      "0.1.0", OptionWhen::kCreate, false, false, true, "",
      "Relax tb-experiment-name, verl trainer.experiment_name"},
+    {"runtime.instance", OptionType::kU64, "0",
+     {.present = true, .inclusive = true, .u64 = 0u},
+     {.present = true, .inclusive = true, .u64 = 32767u},
+     false, false, nullptr, 0, "",
+     "Number of this process among those that exchange samples. It is bits 48 to 62 of every "
+     "sample_id, so that those of several processes differ. No other result depends on it.",
+     "0.2.0", OptionWhen::kCreate, false, false, false, "",
+     "librl"},
     {"runtime.log_level", OptionType::kEnum, "info",
      {},
      {},
@@ -1681,7 +1712,7 @@ constexpr OptionInfo kOptions[] = {
      false, false, nullptr, 0, "",
      "Seed of an engine's request, whose samples then depend on seed, slot and position alone: "
      "the same request gives the same samples again. -1 keys the random numbers by runtime.seed "
-     "and the number of the request. A pipeline does that and refuses any other value.",
+     "and the ordinal of the request. A pipeline does that and refuses any other value.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "vLLM seed"},
     {"sampling.stop", OptionType::kStringList, "",

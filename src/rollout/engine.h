@@ -86,6 +86,7 @@ struct Request {
   // be generated alone.
   uint32_t first_slot = 0;
   uint64_t first_sample_id = 0;
+  std::string tag;  // of its samples; a resumed one keeps its own
 };
 
 // Arena bytes an engine needs in addition to the KV pool.

@@ -41,6 +41,7 @@ SamplePtr fresh_sample(const Request& r, uint32_t index) {
   sample->slot = r.first_slot + index;
   sample->attempt = r.attempt;
   sample->purpose = r.purpose;
+  sample->tag = r.tag;
   sample->ids = r.prompt;
   sample->prompt_tokens = static_cast<int32_t>(r.prompt.size());
   sample->num_top = static_cast<uint32_t>(r.sampling.top_logprobs);

@@ -13,6 +13,7 @@ namespace rl {
 namespace {
 
 using testing::compute_twice;
+using testing::first_id;
 using testing::generate;
 using testing::id_rows;
 using testing::interrupt_twice;
@@ -23,6 +24,7 @@ using testing::Rig;
 using testing::run_again;
 using testing::run_once;
 using testing::save_buffer_file;
+using testing::take_one_group;
 using testing::tiny_options;
 using testing::train;
 using testing::train_lengths;
@@ -149,6 +151,8 @@ const std::map<std::string, Change>& changes() {
       {"algo.reward.clip_at", {{"advantage"}, clip}},
       {"algo.whiten", {{"eps"}}},
       {"buffer.compression_level", {{"9"}, {"buffer.compression_level=1"}, save_buffer_file}},
+      {"buffer.max_staleness", {{"8"}, {}, take_one_group}},
+      {"buffer.policy", {{"newest"}, {}, take_one_group}},
       {"buffer.record_dir", {{"@batches"}}},
       {"checkpoint.dir", {{"@checkpoints", "checkpoint.every_steps=1"}}},
       {"checkpoint.resume", {{"auto"}, checkpoints, run_again}},
@@ -210,6 +214,7 @@ const std::map<std::string, Change>& changes() {
       {"runtime.cpus", {{"8191"}}},  // a CPU that no machine of ours has
       {"runtime.device", {{"cuda"}}},
       {"runtime.experiment", {{"e"}, {"runtime.output_dir=@runs", "metrics.jsonl=steps.jsonl"}}},
+      {"runtime.instance", {{"3"}, {}, first_id}},
       {"runtime.memory_budget_bytes", {{"1KiB"}, {}, plan_text}},
       {"runtime.memory_margin_bytes",
        {{"1048575KiB"}, {"runtime.memory_budget_bytes=1GiB"}, plan_text}},

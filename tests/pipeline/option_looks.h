@@ -212,6 +212,33 @@ inline std::string train_lengths(const OptionSet& o) {
   return trainer.step(batch).without_times().to_json() + str(model->weight_digest());
 }
 
+inline std::string first_id(const OptionSet& o) {
+  EngineSession engine(open(o, PlanUse::kGenerate), for_session(o));
+  return str(engine.submit(request_of(o, {1, 2}, 1, 2)));
+}
+
+// The ordinal of the group that a buffer of three gives first, for weights of version 9, and how
+// many samples are stale then. Group g is of version g.
+inline std::string take_one_group(const OptionSet& o) {
+  const int64_t size = attempts_per_prompt(o);
+  BufferSession buffer(o, 3 * size);
+  for (uint64_t ordinal = 0; ordinal < 3; ++ordinal) {
+    for (int64_t slot = 0; slot < size; ++slot) {
+      auto s = std::make_shared<Sample>();
+      s->ordinal = ordinal;
+      s->slot = static_cast<uint32_t>(slot);
+      s->ids = {1, 2};
+      s->prompt_tokens = 1;
+      s->versions = {ordinal};
+      s->loss_mask = {1};
+      s->scored = true;
+      buffer.put(s);
+    }
+  }
+  const std::vector<SamplePtr> taken = buffer.take({.max_groups = 1, .version = 9});
+  return str(taken.front()->ordinal, " ", buffer.counts().stale);
+}
+
 // Kilobytes of a file of one long sample, which repeats stretches of its own.
 inline std::string save_buffer_file(const OptionSet& o) {
   BufferSession buffer(o, 16);

@@ -44,6 +44,8 @@ TEST(PlanRefusals, WhatAPipelineCannotHaveIsTakenByAnEngine) {
             "engine.scheduling_policy",
             "pipeline.mode",
             "fcfs"},
+           {{"buffer.policy=newest"}, "buffer.policy", "pipeline.mode", "fifo"},
+           {{"buffer.max_staleness=0"}, "buffer.max_staleness", "pipeline.mode", "-1"},
            {{"sampling.seed=0"}, "sampling.seed", "runtime.seed", "-1"},
            {{"model.compute_copies=2"}, "model.compute_copies", "pipeline.mode", "1"}}) {
     expect_refusal(r, violations(r.texts, PlanUse::kPipeline, smollm2()), Code::kConflict);

@@ -308,8 +308,8 @@ TEST(Runtime, OptionsOfItsObjectsMustAgree) {
   const TempDir dir;
   const OptionSet o = tiny_options(dir);
   testing::Rig rig(o);
-  for (const char* text : {"runtime.seed=8", "runtime.threads=2", "model.dtype=bf16",
-                           "engine.block_size=32", "engine.max_model_len=64"}) {
+  for (const char* text : {"runtime.seed=8", "runtime.instance=1", "runtime.threads=2",
+                           "model.dtype=bf16", "engine.block_size=32", "engine.max_model_len=64"}) {
     SCOPED_TRACE(text);
     OptionSet other = o;
     other.set_assignment(text);

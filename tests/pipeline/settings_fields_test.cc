@@ -198,6 +198,7 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("runtime.cpus", s.runtime.cpus);
   c.same("runtime.device", s.runtime.device);
   c.same("runtime.experiment", s.runtime.experiment);
+  c.same("runtime.instance", s.runtime.instance);
   c.same("runtime.log_level", log_level_name(s.runtime.log_level));
   c.same("runtime.memory_budget_bytes", s.runtime.memory_budget_bytes);
   c.same("runtime.memory_margin_bytes", s.runtime.memory_margin_bytes);
@@ -236,6 +237,8 @@ void compare_run(const Settings& s, Fields& c) {
 
 void compare_records(const Settings& s, Fields& c) {
   c.same("buffer.compression_level", s.buffer.compression_level);
+  c.same("buffer.max_staleness", s.buffer.max_staleness);
+  c.same("buffer.policy", s.buffer.policy);
   c.same("buffer.record_dir", s.buffer.record_dir);
   c.same("checkpoint.dir", s.checkpoint.dir);
   c.same("checkpoint.every_steps", s.checkpoint.every_steps);

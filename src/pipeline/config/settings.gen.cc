@@ -106,6 +106,8 @@ AlgoSettings::AlgoSettings(const OptionSet& options)
 
 BufferSettings::BufferSettings(const OptionSet& options)
     : compression_level(options.get_i64("buffer.compression_level")),
+      max_staleness(options.get_i64("buffer.max_staleness")),
+      policy(choice_of<BufferPolicy>(options, "buffer.policy")),
       record_dir(options.get_string("buffer.record_dir")) {}
 
 CheckpointSettings::CheckpointSettings(const OptionSet& options)
@@ -223,6 +225,7 @@ RuntimeSettings::RuntimeSettings(const OptionSet& options)
       cpus(options.get_i64_list("runtime.cpus")),
       device(choice_of<RuntimeDevice>(options, "runtime.device")),
       experiment(options.get_string("runtime.experiment")),
+      instance(options.get_u64("runtime.instance")),
       log_level(parse_log_level(options.get_string("runtime.log_level"))),
       memory_budget_bytes(options.get_u64("runtime.memory_budget_bytes")),
       memory_margin_bytes(options.get_u64("runtime.memory_margin_bytes")),

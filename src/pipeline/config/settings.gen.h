@@ -32,6 +32,7 @@ enum class AlgoKlSpread : uint8_t { kSample, kToken };
 enum class AlgoKlWhere : uint8_t { kNone, kReward, kLoss };
 enum class AlgoRewardClipAt : uint8_t { kReward, kAdvantage };
 enum class AlgoWhiten : uint8_t { kAuto, kNone, kEps, kFloor };
+enum class BufferPolicy : uint8_t { kFifo, kNewest };
 enum class EngineKvDtype : uint8_t { kAuto, kBf16, kFp32 };
 enum class EnginePreemption : uint8_t { kRecompute, kSwap };
 enum class EngineSchedulingPolicy : uint8_t { kFcfs, kPriority };
@@ -156,6 +157,8 @@ struct BufferSettings {
   explicit BufferSettings(const OptionSet& options);
 
   int64_t compression_level;
+  int64_t max_staleness;  // versions
+  BufferPolicy policy;
   std::string record_dir;
 };
 
@@ -333,6 +336,7 @@ struct RuntimeSettings {
   std::vector<int64_t> cpus;
   RuntimeDevice device;
   std::string experiment;
+  uint64_t instance;
   LogLevel log_level;
   uint64_t memory_budget_bytes;  // bytes
   uint64_t memory_margin_bytes;  // bytes

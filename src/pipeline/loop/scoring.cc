@@ -13,8 +13,12 @@
 namespace rl {
 namespace {
 
-constexpr uint64_t kFirstSampleId = 1;
-constexpr uint64_t kFirstEvalSampleId = uint64_t{1} << 63;
+// Evaluations have ids of their own.
+constexpr uint64_t kEvalBit = uint64_t{1} << 63;
+
+uint64_t first_sample_id(const Settings& settings) {
+  return SampleIds::first_of(settings.runtime.instance);
+}
 
 // Samples of a step.
 int64_t step_attempts(const Settings& settings) {
@@ -27,8 +31,9 @@ Scoring::Scoring(Control& control, LoadedModel& model, const PhaseArena& phases)
     : control_(control),
       model_(model),
       phases_(phases),
-      board_(attempts_per_prompt(control.settings()), kFirstSampleId),
-      evals_(control.settings().eval.samples_per_prompt, kFirstEvalSampleId),
+      board_(attempts_per_prompt(control.settings()), first_sample_id(control.settings())),
+      evals_(control.settings().eval.samples_per_prompt,
+             kEvalBit + first_sample_id(control.settings()) - 1),
       buffer_(attempts_per_prompt(control.settings()), step_attempts(control.settings())) {}
 
 void Scoring::restore(const RunState& state) {

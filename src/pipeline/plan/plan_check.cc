@@ -69,6 +69,19 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
                    "requests have the same priority")
               .with_expected("fcfs"));
   }
+  if (use == PlanUse::kPipeline && settings.buffer.policy != BufferPolicy::kFifo) {
+    v.add(conflict("buffer.policy", "pipeline.mode",
+                   "buffer.policy = newest has no effect in a pipeline: each of its steps trains "
+                   "on all groups that it generated")
+              .with_expected("fifo"));
+  }
+  if (use == PlanUse::kPipeline && settings.buffer.max_staleness >= 0) {
+    v.add(conflict("buffer.max_staleness", "pipeline.mode",
+                   str("buffer.max_staleness is ", settings.buffer.max_staleness,
+                       ", which has no effect in a pipeline: its samples come from the weights "
+                       "that they train"))
+              .with_expected("-1"));
+  }
   if (use == PlanUse::kPipeline && settings.sampling.seed >= 0) {
     v.add(conflict("sampling.seed", "runtime.seed",
                    str("sampling.seed is ", settings.sampling.seed,

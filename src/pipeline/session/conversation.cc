@@ -43,16 +43,18 @@ void adopt(Sample& s, const SamplingParams& params) {
 
 }  // namespace
 
-Conversation::Conversation(std::shared_ptr<EngineSession> engine, std::span<const int32_t> prompt)
+Conversation::Conversation(std::shared_ptr<EngineSession> engine, std::span<const int32_t> prompt,
+                           const EngineSession::Naming& naming, std::string tag)
     : engine_(std::move(engine)),
       group_(std::make_shared<Members>()),
       sample_(std::make_shared<Sample>()) {
   check_added(*engine_, 0, prompt);
-  const auto [ordinal, id] = engine_->new_identity();
+  const auto [ordinal, id] = engine_->new_identity(naming);
   group_->ordinal = ordinal;
   sample_->id = id;
   sample_->ordinal = ordinal;
   sample_->slot = group_->next_slot++;
+  sample_->tag = std::move(tag);
   sample_->ids.assign(prompt.begin(), prompt.end());
   sample_->prompt_tokens = static_cast<int32_t>(prompt.size());
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 
 #include "pipeline/session/engine_session.h"
 
@@ -27,8 +28,9 @@ struct ConversationInfo {
 
 class Conversation {
  public:
-  // Starts with a prompt, as the first conversation of a group.
-  Conversation(std::shared_ptr<EngineSession> engine, std::span<const int32_t> prompt);
+  // Starts with a prompt, as the first conversation of a group. The tag is for all of the group.
+  Conversation(std::shared_ptr<EngineSession> engine, std::span<const int32_t> prompt,
+               const EngineSession::Naming& naming = {}, std::string tag = {});
   ~Conversation();  // end()
   Conversation(const Conversation&) = delete;
 

@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "data/sample_document.h"
 
 namespace rl {
 
@@ -35,44 +36,75 @@ void EngineSession::note_use() {
   }
 }
 
-// A request that does not resume a sample takes the next number; ids are assigned once it is
-// accepted.
-void EngineSession::identify(Request& request) {
+namespace {
+
+// The ids that a request takes; the engine has yet to check their number.
+uint64_t num_ids(const Request& request) {
+  return static_cast<uint64_t>(
+      std::clamp<int64_t>(request.num_samples, 0, static_cast<int64_t>(kMaxGroupSamples)));
+}
+
+}  // namespace
+
+// No sample that is unfinished here has an id of the request.
+void EngineSession::require_free_ids(const Request& request, const char* key) const {
+  for (uint64_t i = 0; i < num_ids(request); ++i) {
+    const uint64_t id = request.first_sample_id + i;
+    if (!engine_->find(id)) continue;
+    throw Error(Code::kFailedPrecondition,
+                str("sample ", id, " is still unfinished in this engine, so no other can have its ",
+                    "id and it cannot be resumed"))
+        .with_key(key);
+  }
+}
+
+// A turn that has ended keeps its id until its conversation takes it.
+void EngineSession::require_no_turn(const Request& request, const Naming& naming) const {
+  if (!request.resume && !naming.sample_id) return;
+  const uint64_t first = request.resume ? request.resume->id : *naming.sample_id;
+  const auto turn = turns_.lower_bound(first);
+  if (turn == turns_.end() || turn->first - first >= num_ids(request)) return;
+  throw Error(Code::kFailedPrecondition,
+              str("sample ", turn->first, " is a turn of a conversation of this engine"))
+      .with_key(request.resume ? "request.resume" : "request.sample_id");
+}
+
+// Whatever the naming leaves open: the next number of a request, the next ids of the runtime.
+void EngineSession::identify(Request& request, const Naming& naming) {
+  SampleIds& ids = model_->runtime().sample_ids();
   request.bare = true;
   request.seed = model_->runtime().seed();
-  if (!request.resume) {
-    request.ordinal = next_request_;
-    request.first_sample_id = next_sample_id_;
+  request.ordinal =
+      request.resume ? request.resume->ordinal : naming.ordinal.value_or(next_request_);
+  if (!request.resume && !naming.sample_id) {
+    request.first_sample_id = ids.take(num_ids(request));
     return;
   }
-  request.ordinal = request.resume->ordinal;
-  request.first_sample_id = request.resume->id;
-  if (!engine_->find(request.first_sample_id)) return;
-  throw Error(Code::kFailedPrecondition,
-              str("sample ", request.first_sample_id,
-                  " is still unfinished in this engine, so it cannot be resumed"))
-      .with_key("request.resume");
+  request.first_sample_id = request.resume ? request.resume->id : *naming.sample_id;
+  require_free_ids(request, request.resume ? "request.resume" : "request.sample_id");
+  ids.note(request.first_sample_id, num_ids(request));
 }
 
-uint64_t EngineSession::submit(Request request) {
+uint64_t EngineSession::submit(Request request, const Naming& naming) {
   const std::lock_guard lock(mutex_);
-  return submit_locked(std::move(request));
+  require_no_turn(request, naming);
+  return submit_locked(std::move(request), naming);
 }
 
-uint64_t EngineSession::submit_locked(Request request) {
+uint64_t EngineSession::submit_locked(Request request, const Naming& naming) {
   if (closed_) throw Error(Code::kFailedPrecondition, "the engine was destroyed");
-  identify(request);
-  if (!use_ && !draining_) use_.emplace(*model_);
+  identify(request, naming);
   try {
+    if (!use_ && !draining_) use_.emplace(*model_);
     engine_->submit(request);
   } catch (...) {
+    if (!request.resume && !naming.sample_id) {
+      model_->runtime().sample_ids().give_back(request.first_sample_id, num_ids(request));
+    }
     note_use();
     throw;
   }
-  if (!request.resume) {
-    ++next_request_;
-    next_sample_id_ += static_cast<uint64_t>(request.num_samples);
-  }
+  if (!request.resume && !naming.ordinal) ++next_request_;
   return request.first_sample_id;
 }
 
@@ -189,21 +221,26 @@ void EngineSession::collect() {
   collected_.clear();
 }
 
-EngineSession::Identity EngineSession::new_identity() {
+EngineSession::Identity EngineSession::new_identity(const Naming& naming) {
   const std::lock_guard lock(mutex_);
-  return {next_request_++, next_sample_id_++};
+  SampleIds& ids = model_->runtime().sample_ids();
+  const uint64_t id = naming.sample_id ? *naming.sample_id : ids.take(1);
+  ids.note(id, 1);
+  return {naming.ordinal ? *naming.ordinal : next_request_++, id};
 }
 
-uint64_t EngineSession::new_sample_id() {
-  const std::lock_guard lock(mutex_);
-  return next_sample_id_++;
-}
+uint64_t EngineSession::new_sample_id() { return model_->runtime().sample_ids().take(1); }
 
 void EngineSession::submit_turn(Request turn) {
   const std::lock_guard lock(mutex_);
   collect();
   const uint64_t id = turn.resume->id;
-  const auto waits = turns_.emplace(id, nullptr).first;
+  const auto [waits, is_new] = turns_.emplace(id, nullptr);
+  if (!is_new) {
+    throw Error(Code::kFailedPrecondition,
+                str("another conversation of this engine has the id ", id, ", and a turn with it"))
+        .with_key("conversation");
+  }
   try {
     submit_locked(std::move(turn));
   } catch (...) {

@@ -57,11 +57,15 @@ class EngineSession {
   ~EngineSession();
   EngineSession(const EngineSession&) = delete;
 
+  // What a host calls a sample itself; the rest is chosen here.
+  struct Naming {
+    std::optional<uint64_t> ordinal, sample_id;
+  };
   // Queues a request and returns the id of its first sample; slot i gets that id + i. Random
-  // numbers are keyed by (runtime.seed, request number, slot, position). A request that resumes a
-  // sample keeps the sample's id and ordinal: kFailedPrecondition while a sample of that id is
-  // unfinished here.
-  uint64_t submit(Request request);
+  // numbers are keyed by (runtime.seed, ordinal, slot, position). Without an ordinal it is the
+  // number of the request. A request that resumes a sample keeps the sample's id and ordinal.
+  // kFailedPrecondition while a sample of such an id is unfinished here.
+  uint64_t submit(Request request, const Naming& naming = {});
   // At most one forward.
   EngineStep step();
   // Steps until nothing can run or it is paused. Other calls may run between two steps.
@@ -96,11 +100,12 @@ class EngineSession {
   void close();
 
   // For conversations. A turn is a request that resumes a sample; take_finished() does not return
-  // it. Ids and ordinals come from the same counters as those of requests.
+  // it. Ids and ordinals come from the same counters as those of requests. submit_turn is
+  // kFailedPrecondition while another turn has the id.
   struct Identity {
     uint64_t ordinal, sample_id;
   };
-  Identity new_identity();
+  Identity new_identity(const Naming& naming);
   uint64_t new_sample_id();
   void submit_turn(Request turn);
   // The sample once its turn has ended, else null.
@@ -126,8 +131,10 @@ class EngineSession {
   EngineStep step_in_turn(int64_t longest_wait_ns = ComputeWait::kNoLimit);
   // What a step comes to that need not compute; nothing if it has to.
   std::optional<EngineStep> outcome_now() const;
-  uint64_t submit_locked(Request request);
-  void identify(Request& request);
+  uint64_t submit_locked(Request request, const Naming& naming = {});
+  void identify(Request& request, const Naming& naming);
+  void require_free_ids(const Request& request, const char* key) const;
+  void require_no_turn(const Request& request, const Naming& naming) const;
   void require_awake() const;
   int sleep_level() const;
   void end_waits();
@@ -146,7 +153,7 @@ class EngineSession {
   std::vector<SamplePtr> collected_;  // taken from the engine, on the way to finished_ and turns_
   std::vector<SamplePtr> finished_;
   std::map<uint64_t, SamplePtr> turns_;  // by sample id; null while the turn is generated
-  uint64_t next_sample_id_ = 1, next_request_ = 0;
+  uint64_t next_request_ = 0;
   std::optional<LoadedModel::UseLease> use_;  // while there is something to compute
 };
 

@@ -11,9 +11,15 @@ namespace rl {
 namespace {
 
 // Options that the runtime acts on; its objects may not have other values.
-constexpr const char* kRuntimeKeys[] = {
-    "runtime.busy_timeout_ns",     "runtime.cpus", "runtime.device",  "runtime.memory_budget_bytes",
-    "runtime.memory_margin_bytes", "runtime.seed", "runtime.threads", "model.dtype"};
+constexpr const char* kRuntimeKeys[] = {"runtime.busy_timeout_ns",
+                                        "runtime.cpus",
+                                        "runtime.device",
+                                        "runtime.instance",
+                                        "runtime.memory_budget_bytes",
+                                        "runtime.memory_margin_bytes",
+                                        "runtime.seed",
+                                        "runtime.threads",
+                                        "model.dtype"};
 
 std::unique_ptr<Executor> make_executor(const Settings& settings, const CpuList& cpus,
                                         std::unique_ptr<Executor> given) {
@@ -47,7 +53,8 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
       logger_(clock_),
       tracer_(clock_),
       executor_(make_executor(settings, cpus_, std::move(seams.executor))),
-      ledger_(std::move(seams.host_memory), cpus_) {
+      ledger_(std::move(seams.host_memory), cpus_),
+      sample_ids_(settings.runtime.instance) {
   logger_.set_level(settings.runtime.log_level);
   const Device& device = seams.device != nullptr ? *seams.device : cpu_device();
   compute_ = device.make_compute(*executor_, compute_dtype_of(settings, device), &ledger_);

@@ -15,6 +15,7 @@
 #include "ops/compute.h"
 #include "pipeline/config/settings.gen.h"
 #include "pipeline/session/compute_lease.h"
+#include "pipeline/session/sample_ids.h"
 
 namespace rl {
 
@@ -50,6 +51,8 @@ class Runtime {
   // Of all arenas of the runtime's objects.
   ArenaLedger& ledger() { return ledger_; }
   const ArenaLedger& ledger() const { return ledger_; }
+  // Of the samples of the runtime's engines.
+  SampleIds& sample_ids() { return sample_ids_; }
   Logger& logger() { return logger_; }
   Tracer& tracer() { return tracer_; }
   FileSystem& fs() { return fs_; }
@@ -69,6 +72,7 @@ class Runtime {
   Tracer tracer_;
   std::unique_ptr<Executor> executor_;
   ArenaLedger ledger_;
+  SampleIds sample_ids_;
   std::unique_ptr<Compute> compute_;
   ComputeQueue compute_queue_;
 };
