@@ -146,7 +146,7 @@ int main(int argc, char** argv) {
   check(rl_buffer_create(options, GROUP, &buffer, &err));
   drawn = draw(engine);
   put(buffer, drawn);
-  check(rl_buffer_take(buffer, 1, &batch, &err));
+  check(rl_buffer_take(buffer, NULL, 0, &batch, &err));
   rl_step_init(&step.value, sizeof step.value);
   step.value.batch = batch;
   check(rl_trainer_step(trainer, &step.value, &trained, &err));

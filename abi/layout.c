@@ -121,8 +121,12 @@ RL_AT(rl_request, struct_size, 0);
 RL_AT(rl_request, prompt, 8);
 RL_AT(rl_request, num_samples, 24);
 RL_AT(rl_request, sampling, 32);
-RL_AT_LEAST(rl_request, 56);
 RL_AT(rl_request, priority, 40);
+RL_AT(rl_request, tag, 56);
+RL_AT(rl_request, ordinal, 72);
+RL_AT(rl_request, sample_id, 80);
+RL_AT(rl_request, slot, 88);
+RL_AT_LEAST(rl_request, 96);
 
 RL_AT(rl_engine_stats, struct_size, 0);
 RL_AT(rl_engine_stats, running, 8);
@@ -131,6 +135,30 @@ RL_AT(rl_engine_stats, forwards, 56);
 RL_AT(rl_engine_stats, decode_ns, 80);
 RL_AT_LEAST(rl_engine_stats, 224);
 RL_AT(rl_engine_stats, started, 88);
+
+RL_AT(rl_batch_part, struct_size, 0);
+RL_AT(rl_batch_part, batch, 8);
+RL_AT(rl_batch_part, indices, 16);
+RL_AT(rl_batch_part, num_indices, 24);
+RL_AT_LEAST(rl_batch_part, 32);
+
+RL_AT(rl_take, struct_size, 0);
+RL_AT(rl_take, min_groups, 8);
+RL_AT(rl_take, max_groups, 16);
+RL_AT(rl_take, version, 24);
+RL_AT_LEAST(rl_take, 32);
+
+RL_AT(rl_drop, struct_size, 0);
+RL_AT(rl_drop, ordinals, 8);
+RL_AT(rl_drop, below_version, 24);
+RL_AT(rl_drop, incomplete_only, 32);
+RL_AT_LEAST(rl_drop, 40);
+
+RL_AT(rl_buffer_stats, struct_size, 0);
+RL_AT(rl_buffer_stats, samples, 8);
+RL_AT(rl_buffer_stats, put, 32);
+RL_AT(rl_buffer_stats, stale, 56);
+RL_AT_LEAST(rl_buffer_stats, 64);
 
 RL_AT(rl_buffer_file_info, struct_size, 0);
 RL_AT(rl_buffer_file_info, step, 8);
@@ -149,7 +177,10 @@ RL_AT_LEAST(rl_conversation_info, 56);
 RL_AT(rl_content, struct_size, 0);
 RL_AT(rl_content, ids, 8);
 RL_AT(rl_content, num_ids, 16);
-RL_AT_LEAST(rl_content, 24);
+RL_AT(rl_content, tag, 24);
+RL_AT(rl_content, ordinal, 40);
+RL_AT(rl_content, sample_id, 48);
+RL_AT_LEAST(rl_content, 56);
 
 RL_AT(rl_turn, struct_size, 0);
 RL_AT(rl_turn, sampling, 8);

@@ -754,7 +754,9 @@ enum {
  * everything is copied, and arrays marked optional may be NULL. */
 typedef struct rl_sample_view {
   size_t struct_size;
-  uint64_t sample_id; /* unique in a run; rl_pipeline_score takes it */
+  uint64_t sample_id; /* unique in a pipeline, and among the engines of a runtime; from bit 48 on
+                         it is runtime.instance, so those of other processes differ.
+                         rl_pipeline_score takes it */
   uint64_t ordinal;   /* ordinal of the group: number of the prompt in the run, or of the request */
   uint32_t slot;      /* number of the sample within its group, from 0 */
   uint32_t attempt;
@@ -774,7 +776,7 @@ typedef struct rl_sample_view {
   double reward;            /* valid if scored is 1 */
   float temperature;        /* temperature of logprobs; 1 for greedy samples */
   uint32_t scored;
-  const char* tag; /* the tag that the host gave the data row, returned unread */
+  const char* tag; /* the tag that the host gave the data row or the request, returned unread */
   size_t tag_len;
   const char* prompt_text; /* in score events of a model with a tokenizer, else empty; includes
                               special tokens */
@@ -1136,6 +1138,49 @@ RL_API rl_status rl_pipeline_write_report(const rl_pipeline* pipeline, const rl_
 
 /* ---- batch ---- */
 
+/* A batch is a list of samples, from an engine, a buffer or a conversation, of a host's own making,
+ * or from another process. The samples never change; their rewards do (rl_batch_score). */
+
+/* Makes a batch of samples of the host, which are copied. Every array of every sample is checked,
+ * and nothing is made if one is refused. The key of the error is "samples[i].field":
+ * RL_OUT_OF_RANGE (num_prompt, temperature), RL_NON_FINITE (a reward or a log-prob),
+ * RL_INVALID_ARGUMENT (values that no buffer file may hold: an id or a time below 0, a data_row
+ * below -1, a reward of a sample that is not scored). Thread: any. */
+RL_API rl_status rl_batch_create(const rl_sample_view* samples, size_t num_samples, rl_batch** out,
+                                 rl_error** err);
+
+/* Samples of a batch. */
+typedef struct rl_batch_part {
+  size_t struct_size;
+  const rl_batch* batch;
+  const size_t* indices; /* [num_indices] samples of batch, in any order, also repeated; NULL: all
+                            of them in their order */
+  size_t num_indices;
+} rl_batch_part;
+
+/* Initialises an rl_batch_part: zeroes the `size` bytes of *part and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_batch_part_init(rl_batch_part* part, size_t size);
+
+/* Makes a batch of the samples of other batches, one part after the other: selects, repeats,
+ * reorders and concatenates. Samples are shared; rewards are copied as they are now, and change in
+ * each batch by itself from here on. RL_OUT_OF_RANGE names the index beyond the samples of its
+ * batch. Thread: any. */
+RL_API rl_status rl_batch_select(const rl_batch_part* parts, size_t num_parts, rl_batch** out,
+                                 rl_error** err);
+
+/* The samples of a batch with their present rewards as bytes, for another process: the content of a
+ * buffer file (docs/buffer_format.md), with magic, version and checksums. Written to a file they
+ * can be loaded by rl_buffer_load without a model. RL_INVALID_ARGUMENT and RL_RESOURCE_EXHAUSTED
+ * as for rl_buffer_save. Thread: any. */
+RL_API rl_status rl_batch_export(const rl_batch* batch, rl_bytes** out, rl_error** err);
+
+/* Makes a batch of bytes that rl_batch_export or a buffer file has, in their order. Bytes may come
+ * from anywhere: RL_DATA_LOSS says at which offset they are damaged, truncated or violate a rule of
+ * the format, RL_INCOMPATIBLE names another version of it; RL_ERROR_LOCATION is "data offset N".
+ * Thread: any. */
+RL_API rl_status rl_batch_import(const void* data, size_t size, rl_batch** out, rl_error** err);
+
 /* Number of samples in the batch; 0 for a handle that is not live. Thread: any; callback-safe. */
 RL_API size_t rl_batch_count(const rl_batch* batch);
 
@@ -1181,10 +1226,21 @@ typedef struct rl_request {
   int64_t priority; /* -2^20 .. 2^20 with engine.scheduling_policy = priority, else 0; higher runs
                        first. Each step of priority overtakes at most 4,096 earlier requests */
   const rl_sample_view* resume; /* NULL, or the sample to continue, copied; see rl_engine_submit */
+  const char* tag; /* text of the host for every sample of the request, returned unread; empty with
+                      resume */
+  size_t tag_len;
+  uint64_t ordinal; /* ordinal of the samples, which their random numbers are keyed by; UINT64_MAX:
+                       the number of requests that the engine numbered before. UINT64_MAX with
+                       resume */
+  uint64_t sample_id; /* sample_id of the first sample, below 2^63; 0: the library chooses. 0 with
+                         resume */
+  uint32_t slot;      /* slot of the first sample, so that a group may come from several requests;
+                         0 with resume */
+  uint32_t reserved;
 } rl_request;
 
-/* Initialises an rl_request: zeroes the `size` bytes of *request and sets struct_size and
- * num_samples 1. NULL or a size too small has no effect. Thread: any; callback-safe. */
+/* Initialises an rl_request: zeroes the `size` bytes of *request and sets struct_size, num_samples
+ * 1 and ordinal UINT64_MAX. NULL or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_request_init(rl_request* request, size_t size);
 
 /* State of an engine at the end of a period, and counts over that period. */
@@ -1225,10 +1281,19 @@ RL_API rl_status rl_engine_create(rl_model* model, const rl_options* options, rl
 /* Ends the engine with all its requests; rl_engine_run on another thread returns. Thread: any. */
 RL_API void rl_engine_destroy(rl_engine* engine);
 
-/* Queues a request; *first_sample_id is the sample_id of slot 0, slot i has that plus i. Random
- * numbers are keyed by (runtime.seed, number of the request, slot, position), or by (sampling.seed,
- * slot, position) when that is set, so scheduling changes no sample. A prompt that leaves no room
- * for sampling.max_new_tokens within engine.max_model_len is an error that names both.
+/* Queues a request; *first_sample_id is the sample_id of its first sample, and each further one has
+ * one more. Random numbers are keyed by (runtime.seed, ordinal, slot, position), or by
+ * (sampling.seed, slot, position) when that is set, so scheduling changes no sample. A prompt that
+ * leaves no room for sampling.max_new_tokens within engine.max_model_len is an error that names
+ * both.
+ *
+ * Identity. The library chooses a sample_id that is new among the engines of the runtime, above
+ * those with the same high 16 bits that a host has given. A host that gives ordinals gives all of
+ * them: engines of several processes then generate what one engine would, each a part of the
+ * groups. RL_OUT_OF_RANGE names a slot beyond 65535 or a sample_id of 2^63 or more,
+ * RL_FAILED_PRECONDITION a sample_id that an unfinished sample of the engine has.
+ * RL_RESOURCE_EXHAUSTED: a host has given the last sample_id of runtime.instance, so that the
+ * library has none to choose.
  *
  * A request with resume continues a sample that was aborted, or one that ended and had tokens of an
  * environment appended (loss_mask 0, log-probs 0); it may have no generated token yet. Its ids,
@@ -1355,10 +1420,14 @@ typedef struct rl_content {
   size_t struct_size;
   const int32_t* ids; /* [num_ids] token ids, copied */
   size_t num_ids;     /* at least 1 */
+  const char* tag;    /* of a prompt: as in rl_request, for the conversation and its forks */
+  size_t tag_len;
+  uint64_t ordinal;   /* of a prompt: as in rl_request; else UINT64_MAX */
+  uint64_t sample_id; /* of a prompt: as in rl_request; else 0 */
 } rl_content;
 
-/* Initialises an rl_content: zeroes the `size` bytes of *content and sets struct_size. NULL or a
- * size too small has no effect. Thread: any; callback-safe. */
+/* Initialises an rl_content: zeroes the `size` bytes of *content and sets struct_size and ordinal
+ * UINT64_MAX. NULL or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_content_init(rl_content* content, size_t size);
 
 /* How the model generates a turn. */
@@ -1372,8 +1441,9 @@ typedef struct rl_turn {
  * small has no effect. Thread: any; callback-safe. */
 RL_API void rl_turn_init(rl_turn* turn, size_t size);
 
-/* Starts a conversation with a prompt. It takes the number of a request and a sample_id.
- * RL_OUT_OF_RANGE names an id outside the vocabulary, or engine.max_model_len. Thread: any. */
+/* Starts a conversation with a prompt. It takes the number of a request and a sample_id, unless the
+ * prompt gives them. RL_OUT_OF_RANGE names an id outside the vocabulary, or engine.max_model_len;
+ * identities are refused as by rl_engine_submit. Thread: any. */
 RL_API rl_status rl_conversation_create(rl_engine* engine, const rl_content* prompt,
                                         rl_conversation** out, rl_error** err);
 
@@ -1388,7 +1458,8 @@ RL_API rl_status rl_conversation_fork(const rl_conversation* conversation, rl_co
 RL_API void rl_conversation_destroy(rl_conversation* conversation);
 
 /* Appends what the environment answers. RL_OUT_OF_RANGE as for the prompt in
- * rl_conversation_create. Thread: any. */
+ * rl_conversation_create; RL_INVALID_ARGUMENT for a tag, an ordinal or a sample_id, which the
+ * conversation has already. Thread: any. */
 RL_API rl_status rl_conversation_append(rl_conversation* conversation, const rl_content* content,
                                         rl_error** err);
 
@@ -1411,14 +1482,16 @@ RL_API rl_status rl_conversation_sample(const rl_conversation* conversation, rl_
 
 /* A buffer holds scored samples on their way to a trainer, from an engine of this process or from
  * elsewhere. Samples are grouped by ordinal; a group is complete when it has
- * pipeline.samples_per_prompt samples, slots 0 .. n - 1. */
+ * pipeline.samples_per_prompt samples, slots 0 .. n - 1. The version of a group is the oldest
+ * version of its trained tokens; a group with no known version has none, and is never stale. */
 
 /* Creates a buffer for at most max_samples samples, at least one group. options may be NULL: then
  * all have their defaults. Thread: any. */
 RL_API rl_status rl_buffer_create(const rl_options* options, uint64_t max_samples, rl_buffer** out,
                                   rl_error** err);
 
-/* Ends the buffer with its samples. Thread: any. */
+/* Ends the buffer with its samples; rl_buffer_take on another thread returns RL_DONE. Thread:
+ * any. */
 RL_API void rl_buffer_destroy(rl_buffer* buffer);
 
 /* Copies a sample into the buffer. RL_FAILED_PRECONDITION (no reward; with algo.objective sft, dpo
@@ -1432,15 +1505,64 @@ RL_API rl_status rl_buffer_put(rl_buffer* buffer, const rl_sample_view* sample, 
  * for the first one that is refused, for the reasons of rl_buffer_put. Thread: any. */
 RL_API rl_status rl_buffer_put_batch(rl_buffer* buffer, const rl_batch* batch, rl_error** err);
 
-/* Removes the complete groups of lowest ordinals from the buffer, at most max_groups, and returns
- * their samples ordered by (ordinal, slot); if the call fails they are still there. RL_WOULD_BLOCK
- * when no group is complete. Thread: any. */
-RL_API rl_status rl_buffer_take(rl_buffer* buffer, uint64_t max_groups, rl_batch** out,
+/* Which complete groups to take. */
+typedef struct rl_take {
+  size_t struct_size;
+  uint64_t min_groups; /* wait for so many; at least 1, and no more than the buffer has room for */
+  uint64_t max_groups; /* at least min_groups */
+  uint64_t version;    /* version of the weights that are to be trained, for buffer.max_staleness */
+} rl_take;
+
+/* Initialises an rl_take: zeroes the `size` bytes of *take and sets struct_size, min_groups 1 and
+ * max_groups UINT64_MAX. NULL or a size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_take_init(rl_take* take, size_t size);
+
+/* Removes complete groups from the buffer and returns their samples ordered by (ordinal, slot); if
+ * the call fails they are still there. take may be NULL: the defaults. Which groups go first is
+ * said by buffer.policy. Complete groups whose version is more than buffer.max_staleness below
+ * take.version are removed instead, and counted as stale. Waits until min_groups are there:
+ * RL_TIMEOUT when they did not come in time, RL_DONE when the buffer was destroyed meanwhile.
+ * Thread: any. */
+RL_API rl_status rl_buffer_take(rl_buffer* buffer, const rl_take* take, int64_t timeout_ns,
+                                rl_batch** out, rl_error** err);
+
+/* Which groups to drop, complete or not: those that every field admits. */
+typedef struct rl_drop {
+  size_t struct_size;
+  const uint64_t* ordinals; /* [num_ordinals], in any order, also of no group; NULL: all groups */
+  size_t num_ordinals;
+  uint64_t below_version;   /* groups of an older version; 0: of every version, or of none */
+  uint32_t incomplete_only; /* 1: only groups that are not complete */
+  uint32_t reserved;
+} rl_drop;
+
+/* Initialises an rl_drop: zeroes the `size` bytes of *drop and sets struct_size. NULL or a size too
+ * small has no effect. Thread: any; callback-safe. */
+RL_API void rl_drop_init(rl_drop* drop, size_t size);
+
+/* Removes groups from the buffer, and sets *num_samples, which may be NULL, to the number of their
+ * samples. drop may be NULL: all groups. Thread: any. */
+RL_API rl_status rl_buffer_drop(rl_buffer* buffer, const rl_drop* drop, uint64_t* num_samples,
                                 rl_error** err);
 
-/* Number of samples in the buffer, and of complete groups. Thread: any. */
-RL_API rl_status rl_buffer_count(const rl_buffer* buffer, uint64_t* num_samples,
-                                 uint64_t* num_whole_groups, rl_error** err);
+/* What a buffer holds, and counts of samples since it was created: put = taken + dropped + stale +
+ * samples. */
+typedef struct rl_buffer_stats {
+  size_t struct_size;
+  uint64_t samples, groups, whole_groups; /* now; groups includes incomplete ones */
+  uint64_t put;                           /* samples put or loaded */
+  uint64_t taken;                         /* by rl_buffer_take */
+  uint64_t dropped;                       /* by rl_buffer_drop */
+  uint64_t stale; /* removed by rl_buffer_take because of buffer.max_staleness */
+} rl_buffer_stats;
+
+/* Initialises an rl_buffer_stats: zeroes the `size` bytes of *stats and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_buffer_stats_init(rl_buffer_stats* stats, size_t size);
+
+/* What the buffer holds, and its counts. Thread: any. */
+RL_API rl_status rl_buffer_get_stats(const rl_buffer* buffer, rl_buffer_stats* stats,
+                                     rl_error** err);
 
 /* Writes every sample of the buffer, including those of incomplete groups, to a buffer file
  * (docs/buffer_format.md), group by group; the buffer keeps them, and other calls on it wait. The
@@ -1468,7 +1590,7 @@ RL_API rl_status rl_buffer_save(const rl_buffer* buffer, const char* path, size_
  * weights of the run bit for bit (docs/buffer_format.md, Replay):
  *
  *   rl_buffer_load(buffer, path, RL_NUL_TERMINATED, model, &count, &err);
- *   if (rl_buffer_take(buffer, INT64_MAX, &batch, &err) == RL_OK)   else all were dropped
+ *   if (rl_buffer_take(buffer, NULL, 0, &batch, &err) == RL_OK)     else all were dropped
  *     rl_trainer_step(trainer, &step, &event, &err);
  *
  * Thread: any. */

@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
   drawn = draw_group(engine);
   for (i = 0; i < rl_batch_count(drawn); ++i) equal += (size_t)reward(trainer, drawn, i);
   check(rl_buffer_put_batch(buffer, drawn, &err));
-  check(rl_buffer_take(buffer, 1, &batch, &err));
+  check(rl_buffer_take(buffer, NULL, 0, &batch, &err));
   rl_step_init(&step, sizeof step);
   step.batch = batch;
   check(rl_trainer_step(trainer, &step, &trained, &err));

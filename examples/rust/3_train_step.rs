@@ -8,6 +8,7 @@
 //! the trainer's bit for bit. New here: Batch::set_reward, Buffer::put_batch, take,
 //! Trainer::logprobs, step, publish, Event::metrics.
 use std::process::ExitCode;
+use std::time::Duration;
 
 const GROUP: usize = 8;
 
@@ -101,7 +102,7 @@ fn run() -> rl::Result<ExitCode> {
         equal += usize::from(score(&trainer, &mut drawn, i)?);
     }
     buffer.put_batch(&drawn)?;
-    let batch = buffer.take(1)?.into_result()?;
+    let batch = buffer.take(&rl::Groups::default(), Some(Duration::ZERO))?.into_result()?;
     let step = trainer.step(&batch, None)?;
     let version = trainer.publish()?;
 

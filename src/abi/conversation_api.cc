@@ -2,6 +2,7 @@
 #include "abi/arguments.h"
 #include "abi/guard.h"
 #include "abi/model_parts.h"
+#include "abi/samples.h"
 #include "pipeline/config/run_options.h"
 
 using namespace rl;
@@ -15,10 +16,17 @@ rl_conversation* issue_conversation(std::shared_ptr<Conversation> conversation,
       std::make_shared<const ConversationBox>(ConversationBox{std::move(conversation), settings}));
 }
 
-// The ids of what a host adds.
-std::span<const int32_t> ids_of(const rl_content* given, const char* parameter) {
-  const rl_content content = input_struct(given, parameter);
+std::span<const int32_t> ids_of(const rl_content& content, const char* parameter) {
   return array_arg(content.ids, content.num_ids, str(parameter, ".ids").c_str());
+}
+
+void refuse_identity(const rl_content& content) {
+  const auto refuse_field = [](const char* field) {
+    refuse(field, "is given, but the conversation has its own");
+  };
+  if (content.tag != nullptr || content.tag_len != 0) refuse_field("content.tag");
+  if (content.ordinal != UINT64_MAX) refuse_field("content.ordinal");
+  if (content.sample_id != 0) refuse_field("content.sample_id");
 }
 
 }  // namespace
@@ -30,7 +38,7 @@ void rl_conversation_info_init(rl_conversation_info* info, size_t size) {
 }
 
 void rl_content_init(rl_content* content, size_t size) {
-  init_struct(content, size, sizeof(*content));
+  if (init_struct(content, size, sizeof(*content))) content->ordinal = UINT64_MAX;
 }
 
 void rl_turn_init(rl_turn* turn, size_t size) { init_struct(turn, size, sizeof(*turn)); }
@@ -40,9 +48,13 @@ rl_status rl_conversation_create(rl_engine* engine, const rl_content* prompt, rl
   clear(out);
   return guarded(err, engine, [&] {
     const auto owner = use(engine, "engine");
-    const auto ids = ids_of(prompt, "prompt");
+    const rl_content start = input_struct(prompt, "prompt");
+    const auto ids = ids_of(start, "prompt");
+    const auto naming = naming_from(start.ordinal, start.sample_id, 1, "prompt");
+    std::string tag(text_arg(start.tag, start.tag_len, "prompt.tag"));
     require(out, "out");
-    *out = issue_conversation(std::make_shared<Conversation>(owner, ids), owner->settings);
+    *out = issue_conversation(std::make_shared<Conversation>(owner, ids, naming, std::move(tag)),
+                              owner->settings);
   });
 }
 
@@ -67,7 +79,9 @@ rl_status rl_conversation_append(rl_conversation* conversation, const rl_content
                                  rl_error** err) {
   return guarded(err, conversation, [&] {
     const auto box = use(conversation, "conversation");
-    box->conversation->append(ids_of(content, "content"));
+    const rl_content added = input_struct(content, "content");
+    refuse_identity(added);
+    box->conversation->append(ids_of(added, "content"));
   });
 }
 

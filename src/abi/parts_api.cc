@@ -1,5 +1,6 @@
-// Engine, buffer and batches for a host's own loop.
-#include <cmath>
+// Engines for a host's own loop.
+#include <algorithm>
+#include <limits>
 
 #include "abi/arguments.h"
 #include "abi/guard.h"
@@ -11,6 +12,28 @@ using namespace rl;
 using namespace rl::abi;
 
 namespace {
+
+// A sample that goes on keeps its tag and its slot.
+void name_request(Request& request, const rl_request& view) {
+  const auto refuse_resumed = [&](const char* field, bool given) {
+    if (view.resume != nullptr && given) refuse(field, "is given beside request.resume");
+  };
+  const std::string_view tag = text_arg(view.tag, view.tag_len, "request.tag");
+  refuse_resumed("request.tag", !tag.empty());
+  refuse_resumed("request.ordinal", view.ordinal != UINT64_MAX);
+  refuse_resumed("request.sample_id", view.sample_id != 0);
+  refuse_resumed("request.slot", view.slot != 0);
+  if (view.reserved != 0) refuse("request.reserved", "is not 0");
+  const uint64_t last = view.slot + std::clamp<uint64_t>(view.num_samples, 1, kMaxGroupSamples) - 1;
+  if (view.slot > 0 && last >= kMaxGroupSamples) {
+    throw Error(Code::kOutOfRange,
+                str("parameter request.slot is ", view.slot, " for ", view.num_samples,
+                    " samples; slots end at ", kMaxGroupSamples - 1))
+        .with_key("request.slot");
+  }
+  request.tag = tag;
+  request.first_slot = view.slot;
+}
 
 Request request_from_view(const EngineBox& engine, const rl_request& view) {
   const auto prompt = array_arg(view.prompt, view.num_prompt, "request.prompt");
@@ -27,6 +50,7 @@ Request request_from_view(const EngineBox& engine, const rl_request& view) {
   if (view.resume != nullptr) {
     request.resume = resumable_sample(input_struct(view.resume, "request.resume"));
   }
+  name_request(request, view);
   return request;
 }
 
@@ -95,96 +119,14 @@ std::optional<EngineStats> stats_over(const EngineBox& engine, int64_t replica, 
   return engine.last_interval(replica);
 }
 
-// The reward and the parts that entry i of an array gives a sample.
-SampleRewards rewards_from(const rl_score& score, size_t i, const Sample& sample) {
-  const auto field = [&](const char* name) { return str("scores[", i, "].", name); };
-  if (score.sample_id != 0 && score.sample_id != sample.id) {
-    refuse(field("sample_id").c_str(),
-           str("is ", score.sample_id, ", but the sample is ", sample.id));
-  }
-  if (score.failure != nullptr) {
-    refuse(field("failure").c_str(), "is given, but a batch cannot drop a sample");
-  }
-  if (!std::isfinite(score.reward)) {
-    throw Error(Code::kNonFinite, str("parameter ", field("reward"), " is ", score.reward))
-        .with_key(field("reward"));
-  }
-  return {true, score.reward,
-          reward_parts_arg(score.parts, score.num_parts, field("parts").c_str())};
-}
-
-void fill(rl_buffer_file_info& out, const BufferInfo& info) {
-  out.step = info.step;
-  out.group_size = static_cast<uint64_t>(info.group_size);
-  out.max_tokens_per_device = static_cast<uint64_t>(info.max_tokens);
-  out.options_identity = info.options_identity;
-  if (!info.model) return;
-  out.weight_version = info.model->weight_version;
-  out.weight_digest = info.model->weight_digest;
-  out.vocab = static_cast<uint64_t>(info.model->vocab);
-  out.has_model = 1;
-}
-
-void describe_file(Runtime* runtime, const char* path, size_t path_len, rl_buffer_file_info* info) {
-  const std::string file = path_arg(path, path_len, "path");
-  rl_buffer_file_info& out = result_struct(info, "info");
-  fill(out, BufferSession::file_info(file, runtime));
-}
-
-int64_t count_arg(uint64_t value, const char* parameter) {
-  if (value >= 1 && value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-    return static_cast<int64_t>(value);
-  }
-  throw Error(Code::kOutOfRange,
-              str("parameter ", parameter, " is ", value, ", expected at least 1"))
-      .with_key(parameter);
-}
-
 }  // namespace
 
 extern "C" {
 
-size_t rl_batch_count(const rl_batch* batch) {
-  const auto box = use_if_live(batch);
-  return box != nullptr ? box->samples.size() : 0;
-}
-
-rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_view* view,
-                          rl_error** err) {
-  clear_result(view);
-  return guarded(err, batch, [&] {
-    const auto box = use(batch, "batch");
-    write_result(view, "view", [&](rl_sample_view& out) {
-      check_index(index, box->samples.size());
-      fill_sample(out, *box->samples[index]);
-      box->with_rewards(index, [&](const SampleRewards& now) { fill_rewards(out, now); });
-    });
-  });
-}
-
-rl_status rl_batch_score(rl_batch* batch, size_t first, const rl_score* scores, size_t count,
-                         rl_error** err) {
-  return guarded(err, batch, [&] {
-    const auto box = use(batch, "batch");
-    const std::vector<rl_score> given = input_structs(scores, count, "scores");
-    const size_t samples = box->samples.size();
-    if (first > samples || count > samples - first) {
-      throw Error(Code::kOutOfRange, str("parameter first is ", first, " for ", count,
-                                         " scores, but the batch has ", samples, " samples"))
-          .with_key("first");
-    }
-    std::vector<SampleRewards> made;
-    for (size_t i = 0; i < count; ++i) {
-      made.push_back(rewards_from(given[i], i, *box->samples[first + i]));
-    }
-    box->set_rewards(first, std::move(made));
-  });
-}
-
-void rl_batch_release(rl_batch* batch) { drop(batch); }
-
 void rl_request_init(rl_request* request, size_t size) {
-  if (init_struct(request, size, kFirstSize<rl_request>)) request->num_samples = 1;
+  if (!init_struct(request, size, kFirstSize<rl_request>)) return;
+  request->num_samples = 1;
+  request->ordinal = UINT64_MAX;
 }
 
 void rl_engine_stats_init(rl_engine_stats* stats, size_t size) {
@@ -211,7 +153,8 @@ rl_status rl_engine_submit(rl_engine* engine, const rl_request* request, uint64_
     const auto target = use(engine, "engine");
     const rl_request view = input_struct(request, "request");
     require(first_sample_id, "first_sample_id");
-    *first_sample_id = target->submit(request_from_view(*target, view));
+    const auto naming = naming_from(view.ordinal, view.sample_id, view.num_samples, "request");
+    *first_sample_id = target->submit(request_from_view(*target, view), naming);
   });
 }
 
@@ -290,111 +233,6 @@ rl_status rl_engine_get_stats(const rl_engine* engine, int64_t replica, int32_t 
     });
     return known ? RL_OK : RL_WOULD_BLOCK;
   });
-}
-
-rl_status rl_buffer_create(const rl_options* options, uint64_t max_samples, rl_buffer** out,
-                           rl_error** err) {
-  clear(out);
-  return guarded(err, nullptr, [&] {
-    const OptionSet set = options_or(options, OptionSet());
-    const int64_t capacity = count_arg(max_samples, "max_samples");
-    require(out, "out");
-    *out = issue<rl_buffer>(std::make_shared<BufferSession>(set, capacity));
-  });
-}
-
-void rl_buffer_destroy(rl_buffer* buffer) { destroy(buffer); }
-
-rl_status rl_buffer_put(rl_buffer* buffer, const rl_sample_view* sample, rl_error** err) {
-  return guarded(err, buffer, [&] {
-    const auto target = use(buffer, "buffer");
-    target->put(sample_from(input_struct(sample, "sample")));
-  });
-}
-
-rl_status rl_buffer_put_batch(rl_buffer* buffer, const rl_batch* batch, rl_error** err) {
-  return guarded(err, buffer, [&] {
-    const auto target = use(buffer, "buffer");
-    const auto box = use(batch, "batch");
-    const std::vector<SampleRewards> rewards = box->rewards();
-    std::vector<SamplePtr> copies;
-    for (size_t i = 0; i < rewards.size(); ++i) {
-      const auto& copy = copies.emplace_back(std::make_shared<Sample>(*box->samples[i]));
-      copy->scored = rewards[i].scored;
-      copy->reward = rewards[i].reward;
-      copy->reward_parts = rewards[i].parts;
-    }
-    target->put_all(std::move(copies), "batch");
-  });
-}
-
-rl_status rl_buffer_take(rl_buffer* buffer, uint64_t max_groups, rl_batch** out, rl_error** err) {
-  clear(out);
-  return guarded(err, buffer, [&]() -> rl_status {
-    const auto source = use(buffer, "buffer");
-    const int64_t limit = count_arg(max_groups, "max_groups");
-    require(out, "out");
-    Reserved<rl_batch> place;
-    const auto box = std::make_shared<BatchBox>();
-    box->samples = source->take(limit);
-    if (box->samples.empty()) return RL_WOULD_BLOCK;
-    *out = place.fill(box);
-    return RL_OK;
-  });
-}
-
-rl_status rl_buffer_count(const rl_buffer* buffer, uint64_t* num_samples,
-                          uint64_t* num_whole_groups, rl_error** err) {
-  clear(num_samples);
-  clear(num_whole_groups);
-  return guarded(err, buffer, [&] {
-    const auto source = use(buffer, "buffer");
-    require(num_samples, "num_samples");
-    require(num_whole_groups, "num_whole_groups");
-    *num_samples = static_cast<uint64_t>(source->num_samples());
-    *num_whole_groups = static_cast<uint64_t>(source->num_whole_groups());
-  });
-}
-
-rl_status rl_buffer_save(const rl_buffer* buffer, const char* path, size_t path_len,
-                         const rl_model* model, uint64_t flags, rl_error** err) {
-  return guarded(err, buffer, [&] {
-    const auto source = use(buffer, "buffer");
-    const std::string file = path_arg(path, path_len, "path");
-    const auto start = model != nullptr ? use(model, "model") : nullptr;
-    flags_arg(flags, RL_SAVE_REPLACE, "flags");
-    source->save(file, start.get(), (flags & RL_SAVE_REPLACE) != 0);
-  });
-}
-
-rl_status rl_buffer_load(rl_buffer* buffer, const char* path, size_t path_len,
-                         const rl_model* model, uint64_t* num_samples, rl_error** err) {
-  clear(num_samples);
-  return guarded(err, buffer, [&] {
-    const auto target = use(buffer, "buffer");
-    const std::string file = path_arg(path, path_len, "path");
-    const auto start = model != nullptr ? use(model, "model") : nullptr;
-    require(num_samples, "num_samples");
-    *num_samples = static_cast<uint64_t>(target->load(file, start.get()));
-  });
-}
-
-void rl_buffer_file_info_init(rl_buffer_file_info* info, size_t size) {
-  init_struct(info, size, sizeof(*info));
-}
-
-rl_status rl_buffer_get_file_info(const char* path, size_t path_len, rl_buffer_file_info* info,
-                                  rl_error** err) {
-  clear_result(info);
-  return guarded(err, nullptr, [&] { describe_file(nullptr, path, path_len, info); });
-}
-
-rl_status rl_buffer_get_hosted_file_info(const rl_runtime* runtime, const char* path,
-                                         size_t path_len, rl_buffer_file_info* info,
-                                         rl_error** err) {
-  clear_result(info);
-  return guarded(err, runtime,
-                 [&] { describe_file(use(runtime, "runtime").get(), path, path_len, info); });
 }
 
 }  // extern "C"

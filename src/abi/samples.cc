@@ -187,6 +187,33 @@ SamplePtr checked_sample(const rl_sample_view& view, size_t least_generated) {
 
 }  // namespace
 
+std::vector<SamplePtr> scored_copies(const BatchBox& batch) {
+  const std::vector<SampleRewards> rewards = batch.rewards();
+  std::vector<SamplePtr> copies;
+  for (size_t i = 0; i < rewards.size(); ++i) {
+    const auto& copy = copies.emplace_back(std::make_shared<Sample>(*batch.samples[i]));
+    copy->scored = rewards[i].scored;
+    copy->reward = rewards[i].reward;
+    copy->reward_parts = rewards[i].parts;
+  }
+  return copies;
+}
+
+EngineSession::Naming naming_from(uint64_t ordinal, uint64_t sample_id, uint64_t count,
+                                  const char* parameter) {
+  constexpr uint64_t kEnd = uint64_t{1} << 63;
+  EngineSession::Naming naming;
+  if (ordinal != UINT64_MAX) naming.ordinal = ordinal;
+  if (sample_id == 0) return naming;
+  if (sample_id >= kEnd || count > kEnd - sample_id) {
+    throw Error(Code::kOutOfRange, str("parameter ", parameter, ".sample_id is ", sample_id,
+                                       "; expected ids below ", kEnd))
+        .with_key(str(parameter, ".sample_id"));
+  }
+  naming.sample_id = sample_id;
+  return naming;
+}
+
 SamplePtr sample_from(const rl_sample_view& view) { return checked_sample(view, 1); }
 
 SamplePtr resumable_sample(const rl_sample_view& view) {

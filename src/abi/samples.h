@@ -13,6 +13,14 @@ SamplePtr sample_from(const rl_sample_view& view);
 // The same for a sample to resume: it may have no generated token.
 SamplePtr resumable_sample(const rl_sample_view& view);
 
+// Copies of the samples of a batch, with their present rewards.
+std::vector<SamplePtr> scored_copies(const BatchBox& batch);
+
+// What a host calls `count` samples itself: ordinal UINT64_MAX and sample_id 0 are left open.
+// kOutOfRange naming PARAMETER.sample_id.
+EngineSession::Naming naming_from(uint64_t ordinal, uint64_t sample_id, uint64_t count,
+                                  const char* parameter);
+
 // A host's reward components: at most kMaxRewardParts, all finite.
 inline constexpr size_t kMaxRewardParts = 1024;
 std::vector<double> reward_parts_arg(const double* parts, size_t count, const char* parameter);

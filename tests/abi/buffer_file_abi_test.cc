@@ -59,7 +59,7 @@ TEST(AbiBuffer, SamplesComeBackFromAFile) {
   EXPECT_RL_OK(load(fresh, path, host.model, &count, &err));
   EXPECT_EQ(count, 2u);
   rl_batch* batch = nullptr;
-  EXPECT_RL_OK(rl_buffer_take(fresh, 1, &batch, &err));
+  EXPECT_RL_OK(take_groups(fresh, 1, &batch, &err));
   for (size_t i = 0; i < 2; ++i) {
     rl_sample_view a, b;
     rl_sample_view_init(&a, sizeof a);
@@ -95,9 +95,7 @@ TEST(AbiBuffer, WhatDoesNotFitIsRefusedByName) {
   EXPECT_EQ(load(fresh, bad, nullptr, &count, &err), RL_DATA_LOSS);
   EXPECT_NE(text_of(err, RL_ERROR_LOCATION).find("bad.rlbuf offset "), std::string::npos);
   rl_error_release(err);
-  uint64_t samples = 0, groups = 0;
-  EXPECT_RL_OK(rl_buffer_count(fresh, &samples, &groups, &err));
-  EXPECT_EQ(samples, 0u);
+  EXPECT_EQ(stats_of(fresh).samples, 0u);
   rl_buffer_destroy(fresh);
 }
 
@@ -183,7 +181,7 @@ TEST(AbiBuffer, ReplayingARecordedRunGivesItsDigest) {
     EXPECT_EQ(count, 2u);
     rl_batch* batch = nullptr;
     rl_event* event = nullptr;
-    EXPECT_RL_OK(rl_buffer_take(buffer, INT64_MAX, &batch, &err));
+    EXPECT_RL_OK(take_groups(buffer, INT64_MAX, &batch, &err));
     EXPECT_RL_OK(train(trainer, batch, &event, &err));
     EXPECT_RL_OK(rl_trainer_publish(trainer, &version, &err));
     EXPECT_EQ(version, static_cast<uint64_t>(step));

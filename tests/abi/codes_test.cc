@@ -156,7 +156,7 @@ TEST(Codes, OfBuffersThatAreFull) {
   EXPECT_EQ(rl_buffer_load(small, path.data(), path.size(), nullptr, &count, nullptr),
             RL_RESOURCE_EXHAUSTED);
   rl_batch* batch = nullptr;
-  EXPECT_EQ(rl_buffer_take(small, 0, &batch, nullptr), RL_OUT_OF_RANGE);
+  EXPECT_EQ(take_groups(small, 0, &batch, nullptr), RL_OUT_OF_RANGE);
   rl_buffer_destroy(small);
 }
 

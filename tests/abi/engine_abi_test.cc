@@ -159,16 +159,171 @@ TEST_F(AbiEngine, PriorityPutsALaterRequestFirst) {
   expect_refused(high, RL_OUT_OF_RANGE, "request.priority");
 }
 
-TEST_F(AbiEngine, AHostWithTheFirstRequestGetsWhatItHad) {
-  rl_request first;
-  const size_t size = offsetof(rl_request, priority);
-  std::memset(&first, 0xff, sizeof first);
-  rl_request_init(&first, size);
-  first.prompt = kPrompt;
-  first.num_prompt = 3;
-  submit(first);
+TEST_F(AbiEngine, AHostNamesTheSamplesOfARequest) {
+  rl_request request = request_of(tokens(2), 2);
+  request.tag = "row 5";
+  request.tag_len = RL_NUL_TERMINATED;
+  request.ordinal = 77;
+  request.sample_id = 900;
+  request.slot = 4;
+  EXPECT_EQ(submit(request), 900u);
+  expect_refused(request, RL_FAILED_PRECONDITION, "request.sample_id");
+  request.sample_id = 901;
+  expect_refused(request, RL_FAILED_PRECONDITION, "request.sample_id");
+  EXPECT_GT(submit(request_of(tokens(2))), 901u) << "the library counts on from there";
   EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
-  EXPECT_EQ(take().size(), 1u);
+  std::map<uint64_t, rl_sample_view> found;
+  for (const rl_sample_view& s : take()) found[s.sample_id] = s;
+  ASSERT_EQ(found.size(), 3u);
+  for (const uint64_t id : {900u, 901u}) {
+    EXPECT_EQ(found[id].ordinal, 77u);
+    EXPECT_EQ(found[id].slot, id - 896);
+    EXPECT_EQ(std::string(found[id].tag, found[id].tag_len), "row 5");
+  }
+  EXPECT_EQ(found.rbegin()->second.tag_len, 0u);
+  EXPECT_EQ(submit(request), 901u) << "its samples have ended";
+}
+
+TEST_F(AbiEngine, TheIdsOfAnInstanceEnd) {
+  rl_request request = request_of(tokens(2));
+  request.sample_id = (uint64_t{1} << 48) - 1;
+  submit(request);
+  expect_refused(request_of(tokens(2)), RL_RESOURCE_EXHAUSTED, "");
+  const rl_content prompt = content_of(kPrompt, 3);
+  rl_conversation* none = nullptr;
+  EXPECT_EQ(rl_conversation_create(host_.engine, &prompt, &none, nullptr), RL_RESOURCE_EXHAUSTED);
+  EXPECT_EQ(rl_conversation_fork(host_.conversation, &none, nullptr), RL_RESOURCE_EXHAUSTED);
+  EXPECT_EQ(none, nullptr);
+  request.sample_id = 900;
+  EXPECT_EQ(submit(request), 900u) << "a host can still choose";
+}
+
+// Random numbers follow from ordinal and slot, so a group may come from several engines.
+TEST_F(AbiEngine, AGroupInTwoRequestsIsTheGroupInOne) {
+  std::map<uint32_t, std::vector<int32_t>> whole, parts;
+  const auto run = [&](auto& out) {
+    EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
+    for (const rl_sample_view& s : take()) out[s.slot] = {s.ids, s.ids + s.num_ids};
+  };
+  rl_request request = request_of(tokens(6), 3);
+  request.ordinal = 12;
+  submit(request);
+  run(whole);
+  rl_engine_destroy(host_.engine);
+  EXPECT_RL_OK(rl_engine_create(host_.model, host_.options, &host_.engine, &err));
+  request.slot = 1;
+  request.num_samples = 2;
+  submit(request);
+  request.slot = 0;
+  request.num_samples = 1;
+  submit(request);
+  run(parts);
+  EXPECT_EQ(whole, parts);
+  EXPECT_NE(whole[0], whole[1]);
+}
+
+TEST_F(AbiEngine, NamesThatCannotBeAreRefused) {
+  const auto refused = [&](rl_status status, const char* key, auto&& spoil) {
+    rl_request request = request_of(nullptr, 2);
+    spoil(request);
+    expect_refused(request, status, key);
+  };
+  refused(RL_OUT_OF_RANGE, "request.slot", [](auto& r) { r.slot = 65535; });
+  refused(RL_OUT_OF_RANGE, "request.slot", [](auto& r) { r.slot = UINT32_MAX; });
+  refused(RL_OUT_OF_RANGE, "request.sample_id", [](auto& r) { r.sample_id = INT64_MAX; });
+  refused(RL_OUT_OF_RANGE, "request.sample_id", [](auto& r) { r.sample_id = UINT64_MAX; });
+  refused(RL_INVALID_ARGUMENT, "request.reserved", [](auto& r) { r.reserved = 1; });
+  refused(RL_INVALID_ARGUMENT, "request.tag", [](auto& r) { r.tag = "\xff", r.tag_len = 1; });
+  submit(request_of(tokens(4)));
+  EXPECT_RL_OK(rl_engine_abort(host_.engine, 0, nullptr, &err));
+  const rl_sample_view sample = take().at(0);
+  const auto resumed = [&](const char* key, auto&& spoil) {
+    rl_request request = resume_of(nullptr, sample);
+    spoil(request);
+    expect_refused(request, RL_INVALID_ARGUMENT, key);
+  };
+  resumed("request.tag", [](auto& r) { r.tag = "x", r.tag_len = 1; });
+  resumed("request.ordinal", [](auto& r) { r.ordinal = 1; });
+  resumed("request.sample_id", [](auto& r) { r.sample_id = 1; });
+  resumed("request.slot", [](auto& r) { r.slot = 1; });
+}
+
+TEST_F(AbiEngine, AHostNamesTheSampleOfAConversation) {
+  rl_content prompt = content_of(kPrompt, 3);
+  prompt.tag = "talk";
+  prompt.tag_len = 4;
+  prompt.ordinal = 31;
+  prompt.sample_id = 500;
+  rl_conversation *first = nullptr, *fork = nullptr, *twin = nullptr;
+  EXPECT_RL_OK(rl_conversation_create(host_.engine, &prompt, &first, &err));
+  EXPECT_RL_OK(rl_conversation_fork(first, &fork, &err));
+  rl_batch* batch = nullptr;
+  for (rl_conversation* const c : {first, fork}) {
+    EXPECT_RL_OK(rl_conversation_sample(c, &batch, &err));
+    taken_.push_back(batch);
+    rl_sample_view view;
+    rl_sample_view_init(&view, sizeof view);
+    EXPECT_RL_OK(rl_batch_sample(batch, 0, &view, &err));
+    EXPECT_EQ(std::string(view.tag, view.tag_len), "talk");
+    EXPECT_EQ(view.ordinal, 31u);
+    EXPECT_EQ(view.sample_id == 500, c == first);
+  }
+  // Two with one id: the second turn is refused, and the first is what it was.
+  EXPECT_RL_OK(rl_conversation_create(host_.engine, &prompt, &twin, &err));
+  EXPECT_RL_OK(rl_conversation_generate(first, nullptr, &err));
+  EXPECT_EQ(rl_conversation_generate(twin, nullptr, nullptr), RL_FAILED_PRECONDITION);
+  rl_request request = request_of(nullptr, 2);
+  request.sample_id = 499;
+  expect_refused(request, RL_FAILED_PRECONDITION, "request.sample_id");
+  EXPECT_RL_OK(rl_engine_run(host_.engine, &err));
+  expect_refused(request, RL_FAILED_PRECONDITION, "request.sample_id");  // the turn is not taken
+  rl_conversation_info info;
+  rl_conversation_info_init(&info, sizeof info);
+  EXPECT_RL_OK(rl_conversation_get_info(first, &info, &err));
+  EXPECT_EQ(info.num_turns, 1u);
+  submit(request);
+
+  const auto refused = [&](const char* key, auto&& spoil) {
+    rl_content content = content_of(kPrompt, 1);
+    spoil(content);
+    rl_error* err = nullptr;
+    EXPECT_EQ(rl_conversation_append(first, &content, &err), RL_INVALID_ARGUMENT) << key;
+    EXPECT_EQ(text_of(err, RL_ERROR_KEY), key);
+    rl_error_release(err);
+  };
+  refused("content.tag", [](auto& c) { c.tag = "x", c.tag_len = 1; });
+  refused("content.ordinal", [](auto& c) { c.ordinal = 31; });
+  refused("content.sample_id", [](auto& c) { c.sample_id = 500; });
+  for (rl_conversation* const c : {first, fork, twin}) rl_conversation_destroy(c);
+}
+
+// Two engines of one runtime, and runtimes of two instances, never give one id.
+TEST(AbiIds, AreUniqueAcrossEnginesAndInstances) {
+  std::vector<uint64_t> ids;
+  for (const char* const instance : {"0", "5"}) {
+    rl_options* options = nullptr;
+    rl_runtime* runtime = nullptr;
+    rl_model* model = nullptr;
+    EXPECT_RL_OK(rl_options_create(&options, &err));
+    set(options, "model.path", RL_FIXTURES "/models/llama");
+    set(options, "runtime.threads", "1");
+    set(options, "runtime.instance", instance);
+    set(options, "engine.max_model_len", "64");
+    EXPECT_RL_OK(rl_runtime_create(RL_ABI_VERSION, options, &runtime, &err));
+    EXPECT_RL_OK(rl_model_open(runtime, options, RL_USE_GENERATE, &model, &err));
+    for (int i = 0; i < 2; ++i) {
+      rl_engine* engine = nullptr;
+      EXPECT_RL_OK(rl_engine_create(model, options, &engine, &err));
+      const rl_request request = request_of(nullptr, 2);
+      EXPECT_RL_OK(rl_engine_submit(engine, &request, &ids.emplace_back(), &err));
+      rl_engine_destroy(engine);
+    }
+    rl_model_destroy(model);
+    rl_runtime_destroy(runtime);
+    rl_options_destroy(options);
+  }
+  const uint64_t other = uint64_t{5} << 48;
+  EXPECT_EQ(ids, (std::vector<uint64_t>{1, 3, other + 1, other + 3}));
 }
 
 TEST_F(AbiEngine, InterruptSparesNoneWithoutALimit) {

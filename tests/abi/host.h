@@ -157,6 +157,21 @@ inline rl_content content_of(const int32_t* ids, size_t num_ids) {
   return content;
 }
 
+// Takes up to so many complete groups out of a buffer, without waiting.
+inline rl_status take_groups(rl_buffer* buffer, uint64_t max_groups, rl_batch** out,
+                             rl_error** err) {
+  rl_take take;
+  rl_take_init(&take, sizeof take);
+  take.max_groups = max_groups;
+  return rl_buffer_take(buffer, &take, 0, out, err);
+}
+inline rl_buffer_stats stats_of(const rl_buffer* buffer) {
+  rl_buffer_stats stats;
+  rl_buffer_stats_init(&stats, sizeof stats);
+  EXPECT_RL_OK(rl_buffer_get_stats(buffer, &stats, &err));
+  return stats;
+}
+
 // A weight of a model, as itself or as a copy.
 inline rl_status weight_of(const rl_model* model, const char* name, uint64_t flags, rl_tensor** out,
                            rl_error** err) {

@@ -257,7 +257,7 @@ TEST(HostFiles, PlansAndBuffersUseTheFilesOfARuntime) {
   EXPECT_RL_OK(rl_buffer_get_hosted_file_info(run.runtime, path.data(), path.size(), &info, &err));
   EXPECT_EQ(info.group_size, 2u);
   rl_batch* taken = nullptr;
-  EXPECT_RL_OK(rl_buffer_take(host.buffer, 1, &taken, &err));
+  EXPECT_RL_OK(take_groups(host.buffer, 1, &taken, &err));
   rl_batch_release(taken);
   uint64_t count = 0;
   EXPECT_RL_OK(rl_buffer_load(host.buffer, path.data(), path.size(), nullptr, &count, &err));

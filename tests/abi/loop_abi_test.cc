@@ -113,7 +113,7 @@ TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
   }
   ids.assign(5, 0);
   rl_batch* batch = nullptr;
-  EXPECT_RL_OK(rl_buffer_take(host.buffer, 4, &batch, &err));
+  EXPECT_RL_OK(take_groups(host.buffer, 4, &batch, &err));
   ASSERT_EQ(rl_batch_count(batch), 2u);
   EXPECT_EQ(sample_of(batch, 1).ids[4], 5) << "samples are copies";
   EXPECT_EQ(sample_of(batch, 1).loss_mask[1], 1);
@@ -131,7 +131,7 @@ TEST(AbiParts, ForeignSamplesGatherToGroupsAndTrain) {
   EXPECT_EQ(compared, 0) << "nobody knows which weights drew them";
   rl_event_release(step);
   EXPECT_EQ(train(host.trainer, batch, advantages, 1, &step, nullptr), RL_INVALID_ARGUMENT);
-  EXPECT_EQ(rl_buffer_take(host.buffer, 1, &batch, nullptr), RL_WOULD_BLOCK);
+  EXPECT_EQ(take_groups(host.buffer, 1, &batch, nullptr), RL_TIMEOUT);
   EXPECT_EQ(batch, nullptr);
 }
 
@@ -163,7 +163,7 @@ TEST(AbiParts, SamplesWithoutLogprobsTrainAtARatioOfOne) {
   Host host;
   put_bare_samples(host.buffer, 1);
   rl_batch* batch = nullptr;
-  EXPECT_RL_OK(rl_buffer_take(host.buffer, 1, &batch, &err));
+  EXPECT_RL_OK(take_groups(host.buffer, 1, &batch, &err));
   EXPECT_EQ(sample_of(batch, 0).logprobs, nullptr);
   rl_event* step = nullptr;
   EXPECT_RL_OK(train(host.trainer, batch, &step, &err));
@@ -185,7 +185,7 @@ TEST(AbiParts, PairsOfAHostAreTrainedOnWithoutScores) {
   EXPECT_RL_OK(rl_buffer_create(options, 16, &buffer, &err));
   put_bare_samples(buffer, 0);
   rl_batch* batch = nullptr;
-  EXPECT_RL_OK(rl_buffer_take(buffer, 1, &batch, &err));
+  EXPECT_RL_OK(take_groups(buffer, 1, &batch, &err));
   rl_event* step = nullptr;
   EXPECT_RL_OK(train(trainer, batch, &step, &err));
   rl_event_release(step);
@@ -224,7 +224,7 @@ TEST(AbiParts, ARewardModelOfAHostScoresAsItWasTrained) {
     EXPECT_RL_OK(rl_trainer_create(model, options, &trainer, &err));
     EXPECT_RL_OK(rl_buffer_create(options, 16, &buffer, &err));
     put_bare_samples(buffer, 0);
-    EXPECT_RL_OK(rl_buffer_take(buffer, 1, &batch, &err));
+    EXPECT_RL_OK(take_groups(buffer, 1, &batch, &err));
     for (int i = 0; i < 5 && !again; ++i) {
       EXPECT_RL_OK(train(trainer, batch, &step, &err));
       if (i == 0) {

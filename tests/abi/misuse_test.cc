@@ -169,6 +169,13 @@ TEST_F(Misuse, AHandleInAStructIsNamedByItsField) {
     rl_event* out = nullptr;
     return train(host_->trainer, static_cast<rl_batch*>(handle), &out, err);
   });
+  both("parts[0].batch", [](void* handle, rl_error** err) {
+    rl_batch_part part;
+    rl_batch_part_init(&part, sizeof part);
+    part.batch = static_cast<rl_batch*>(handle);
+    rl_batch* out = nullptr;
+    return rl_batch_select(&part, 1, &out, err);
+  });
   both("weights[0].tensor", [](void* handle, rl_error** err) {
     uint64_t version = 0;
     return set_weights(host_->model, {"model.norm.weight"}, {static_cast<rl_tensor*>(handle)},
@@ -240,8 +247,7 @@ TEST_F(Misuse, EndingAHandleOfAnotherKindEndsNothing) {
   }
   EXPECT_GT(rl_bytes_size(host_->bytes), 0u);
   EXPECT_RL_OK(rl_options_validate(host_->options, &err));
-  uint64_t samples = 0, groups = 0;
-  EXPECT_RL_OK(rl_buffer_count(host_->buffer, &samples, &groups, &err));
+  stats_of(host_->buffer);  // expects RL_OK
 }
 
 TEST_F(Misuse, GettersWithoutStatusAreNeutralOnDeadHandles) {

@@ -59,8 +59,9 @@ void try_every_function(const Host& host) {
     ++refused;
   }
   EXPECT_GT(refused, rows().size() / 2);
-  uint64_t samples = 0, groups = 0;
-  EXPECT_EQ(rl_buffer_count(host.buffer, &samples, &groups, nullptr), RL_WRONG_THREAD);
+  rl_buffer_stats stats;
+  rl_buffer_stats_init(&stats, sizeof stats);
+  EXPECT_EQ(rl_buffer_get_stats(host.buffer, &stats, nullptr), RL_WRONG_THREAD);
 }
 
 struct Inside {
@@ -89,8 +90,8 @@ rl_options* with_functions(const Host& host) {
 }
 
 void expect_every_object_lives(const Host& host) {
-  uint64_t samples = 0, groups = 0, version = 0;
-  EXPECT_RL_OK(rl_buffer_count(host.buffer, &samples, &groups, &err));
+  uint64_t version = 0;
+  stats_of(host.buffer);  // expects RL_OK
   EXPECT_RL_OK(rl_model_version(host.model, &version, &err));
   EXPECT_RL_OK(rl_options_validate(host.options, &err));
 }

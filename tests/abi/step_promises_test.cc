@@ -47,7 +47,7 @@ class LogprobCheck : public ::testing::Test {
       }
       EXPECT_RL_OK(rl_buffer_put(host_.buffer, &view, &err));
     }
-    EXPECT_RL_OK(rl_buffer_take(host_.buffer, 1, &batch_, &err));
+    EXPECT_RL_OK(take_groups(host_.buffer, 1, &batch_, &err));
   }
   rl_status step(rl_trainer* trainer, rl_error** err) {
     return train(trainer, batch_, &event_, err);
@@ -167,10 +167,8 @@ TEST(AbiBulkCalls, ABatchGoesIntoABufferWholeOrNotAtAll) {
   EXPECT_EQ(rl_buffer_put_batch(host.buffer, host.batch, &err), RL_DUPLICATE);
   EXPECT_EQ(text_of(err, RL_ERROR_KEY), "batch[1]");
   rl_error_release(err);
-  uint64_t samples = 0, groups = 0;
-  EXPECT_RL_OK(rl_buffer_count(host.buffer, &samples, &groups, &err));
-  EXPECT_EQ(samples, 1u);
-  EXPECT_EQ(groups, 0u);
+  EXPECT_EQ(stats_of(host.buffer).samples, 1u);
+  EXPECT_EQ(stats_of(host.buffer).whole_groups, 0u);
 }
 
 TEST(AbiBulkCalls, ManyScoresTellWhichWereRefused) {

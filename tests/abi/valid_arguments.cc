@@ -87,8 +87,9 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_engine_step", RL_IDLE},                           // no request
       {"rl_engine_take", RL_IDLE},
       {"rl_engine_abort_request", RL_NOT_FOUND},
-      {"rl_buffer_take", RL_WOULD_BLOCK},  // no whole group
-      {"rl_buffer_load", RL_NOT_FOUND},    // with or without a model
+      {"rl_batch_import", RL_DATA_LOSS},  // one byte is no document
+      {"rl_buffer_take", RL_TIMEOUT},     // no whole group
+      {"rl_buffer_load", RL_NOT_FOUND},   // with or without a model
   };
   return table;
 }
@@ -129,7 +130,7 @@ rl_status valid_status(const Row& row) {
 std::string handle_kind(const Parameter& p) {
   if (p.is == Is::kHandle) return p.type;
   if (p.is != Is::kStructIn) return "";
-  if (p.type == std::string("rl_step")) return "rl_batch";
+  if (p.type == std::string("rl_step") || p.type == std::string("rl_batch_part")) return "rl_batch";
   return p.type == std::string("rl_weight") ? "rl_tensor" : "";
 }
 
@@ -139,6 +140,8 @@ void Arguments::set_handle(size_t i, void* handle) {
     words_[i].pointer = handle;
   } else if (type == "rl_step") {
     static_cast<rl_step*>(words_[i].pointer)->batch = static_cast<rl_batch*>(handle);
+  } else if (type == "rl_batch_part") {
+    static_cast<rl_batch_part*>(words_[i].pointer)->batch = static_cast<rl_batch*>(handle);
   } else {
     static_cast<rl_weight*>(words_[i].pointer)->tensor = static_cast<rl_tensor*>(handle);
   }
@@ -282,6 +285,14 @@ void Arguments::set_struct(size_t i, const Host& host) {
     auto* const step = reinterpret_cast<rl_step*>(results_[i]);
     rl_step_init(step, sizeof *step);
     step->batch = host.batch;
+  } else if (p.type == std::string("rl_batch_part")) {
+    auto* const part = reinterpret_cast<rl_batch_part*>(results_[i]);
+    rl_batch_part_init(part, sizeof *part);
+    part->batch = host.batch;
+  } else if (p.type == std::string("rl_take")) {
+    rl_take_init(reinterpret_cast<rl_take*>(results_[i]), sizeof(rl_take));
+  } else if (p.type == std::string("rl_drop")) {
+    rl_drop_init(reinterpret_cast<rl_drop*>(results_[i]), sizeof(rl_drop));
   } else if (p.type == std::string("rl_forward")) {
     auto* const forward = reinterpret_cast<rl_forward*>(results_[i]);
     rl_forward_init(forward, sizeof *forward);

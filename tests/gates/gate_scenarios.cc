@@ -172,10 +172,10 @@ uint64_t run_train_step(const Api& rl, const Place& place) {
   CALL(rl_buffer_put_batch, buffer, generated);
   const std::string file = place.dir + "/samples.rlbuf";
   CALL(rl_buffer_save, buffer, file.c_str(), file.size(), m.model, RL_SAVE_REPLACE);
-  CALL(rl_buffer_take, buffer, uint64_t{1}, batch.out());
+  CALL(rl_buffer_take, buffer, nullptr, int64_t{0}, batch.out());
   uint64_t count = 0;
   CALL(rl_buffer_load, buffer, file.c_str(), file.size(), m.model, &count);
-  CALL(rl_buffer_take, buffer, uint64_t{1}, batch.out());
+  CALL(rl_buffer_take, buffer, nullptr, int64_t{0}, batch.out());
   const rl_step all = gates::step_of(rl, batch);
   CALL(rl_trainer_step, trainer, &all, step.out());
   uint64_t version = 0, digest = 0;

@@ -139,7 +139,7 @@ size_t take_engine(World& w) {
 size_t take_buffer(World& w) {
   const Api& rl = w.rl;
   const Host& host = w.host;
-  CALL(rl_buffer_take, w.buffer, uint64_t{4}, w.batch.out());
+  CALL(rl_buffer_take, w.buffer, nullptr, int64_t{0}, w.batch.out());
   return rl.rl_batch_count(w.batch);
 }
 size_t next_event(World& w) {

@@ -1,12 +1,14 @@
 """The host's own loop: engine, conversation, buffer and trainer."""
 import json
 import logging
+import pickle
+import threading
 import time
 
 import pytest
 
 import rl
-from conftest import ROOT
+from conftest import PATIENCE_S, ROOT
 
 
 def test_a_step_by_parts_trains_on_what_the_engine_generated(host):
@@ -15,7 +17,7 @@ def test_a_step_by_parts_trains_on_what_the_engine_generated(host):
         logprobs = trainer.logprobs(sample.ids, sample.num_prompt, sample.temperature)
         assert logprobs.tolist() == sample.logprobs.tolist()  # bit for bit
     buffer.put(batch)
-    assert buffer.count() == (2, 1)
+    assert (buffer.stats().samples, buffer.stats().whole_groups) == (2, 1)
     before = host.model.digest
     event = trainer.step(buffer.take(1))
     assert event.kind is rl.EventKind.STEP and event.metric("actor/grad_norm") > 0
@@ -128,6 +130,79 @@ def test_foreign_samples_are_trained_on(host):
     assert trainer.step(batch).metric("training/samples_without_logprobs") == 2
 
 
+def test_batches_of_the_host_are_joined_and_carried_as_bytes():
+    made = rl.Batch.of(rl.Sample(ids=[1, 2, 3 + i], num_prompt=2, ordinal=i // 2, slot=i % 2,
+                                 scored=True, tag="é") for i in range(3))
+    made.set_reward(2, 4)
+    turned, none = made.select([2, 0]), made.select([])
+    both = rl.Batch.concat([turned, none, made])
+    for got in (rl.Batch.from_bytes(both.to_bytes()), pickle.loads(pickle.dumps(both))):
+        assert [s.ids[2] for s in got] == [5, 3, 3, 4, 5]
+        assert [s.reward for s in got] == [4, 0, 0, 0, 4]
+        assert {s.tag for s in got} == {"é"} and len(none) == 0
+    again = rl.Batch.of(both)
+    assert [s.ids.tolist() for s in again] == [s.ids.tolist() for s in both]
+    with pytest.raises(rl.Error) as raised:
+        made.select([3])
+    assert (raised.value.code, raised.value.key) == (rl.Code.OUT_OF_RANGE, "parts[0].indices")
+    with pytest.raises(rl.Error) as raised:
+        rl.Batch.of([rl.Sample(ids=[1, 2], num_prompt=1, scored=True, reward=float("nan"))])
+    assert (raised.value.code, raised.value.key) == (rl.Code.NON_FINITE, "samples[0].reward")
+    for data in (b"", both.to_bytes()[:-1], bytearray(both.to_bytes() + b"x")):
+        with pytest.raises(rl.Error) as raised:
+            rl.Batch.from_bytes(data)
+        assert raised.value.code == rl.Code.DATA_LOSS
+        assert raised.value.location.startswith("data offset ")
+
+
+def test_a_buffer_drops_groups_and_lets_them_age():
+    options = rl.Options({"pipeline.samples_per_prompt": 2, "buffer.max_staleness": 1,
+                          "buffer.policy": "newest"})
+    buffer = rl.Buffer(options, 16)
+    for ordinal in range(5):
+        for slot in range(2):
+            buffer.put(rl.Sample(ids=[1, 2], num_prompt=1, ordinal=ordinal, slot=slot,
+                                 versions=[ordinal], scored=True))
+    assert buffer.drop([]) == 0 and buffer.drop([0, 9]) == 2
+    assert buffer.drop(incomplete_only=True) == 0 and buffer.drop(below_version=2) == 2
+    assert {s.ordinal for s in buffer.take(1)} == {4}
+    assert buffer.take(min_groups=2, version=4, timeout=0.01) is None
+    assert buffer.stats() == rl.BufferStats(samples=2, groups=1, whole_groups=1, put=10, taken=2,
+                                            dropped=4, stale=2)
+    assert buffer.drop() == 2 and buffer.stats().samples == 0
+
+
+def test_a_wait_for_groups_ends_with_them_or_with_the_buffer(host):
+    buffer, batch, ends = rl.Buffer(host.options, 4), host.group(), []
+
+    def wait():
+        try:
+            ends.append(len(buffer.take(timeout=None)))
+        except (rl.Done, rl.ClosedError, rl.Error) as raised:
+            ends.append(type(raised))
+
+    for end in (lambda: buffer.put(batch), buffer.close):
+        waits = threading.Thread(target=wait)
+        waits.start()
+        end()
+        waits.join(PATIENCE_S)
+    assert ends[0] == 2 and len(ends) == 2 and ends[1] != 2
+
+
+def test_requests_and_conversations_are_named_by_the_host(host):
+    engine = rl.Engine(host.model)
+    assert engine.submit([1, 2], 2, tag="row 7", ordinal=7, sample_id=900, slot=3) == 900
+    with pytest.raises(rl.Error) as raised:
+        engine.submit([1, 2], sample_id=901)
+    assert raised.value.code == rl.Code.FAILED_PRECONDITION
+    samples = [sample for batch in engine.batches() for sample in batch]
+    named = sorted((s.sample_id, s.ordinal, s.slot, s.tag) for s in samples)
+    assert named == [(900, 7, 3, "row 7"), (901, 7, 4, "row 7")]
+    talk = rl.Conversation(engine, [1, 2], tag="talk", ordinal=9, sample_id=950)
+    assert (talk.info.sample_id, talk.info.ordinal) == (950, 9)
+    assert talk.sample()[0].tag == "talk"
+
+
 def test_a_copy_of_a_sample_is_the_host_s_own(host):
     batch = host.group()
     batch.set_reward(0, 0.5, parts=[0.25, 4.0])
@@ -139,7 +214,7 @@ def test_a_copy_of_a_sample_is_the_host_s_own(host):
     buffer = rl.Buffer(host.options, 4)
     sample.scored = True
     buffer.put(sample)
-    assert buffer.count().samples == 1
+    assert buffer.stats().samples == 1
     with pytest.raises(IndexError):
         host.group()[2]
 

@@ -5,7 +5,10 @@ package rl
 */
 import "C"
 
-import "runtime"
+import (
+	"runtime"
+	"time"
+)
 
 // Buffer gathers scored samples to groups, on their way to a trainer.
 type Buffer struct{ ptr *C.rl_buffer }
@@ -20,6 +23,27 @@ type BufferFileInfo struct {
 	WeightVersion      uint64 // of the weights that training on it starts from
 	WeightDigest       uint64
 	Vocab              uint64
+}
+
+// Groups says which whole groups Buffer.Take gives.
+type Groups struct {
+	Min     uint64 // wait for so many; 0 means 1
+	Max     uint64 // 0 means all
+	Version uint64 // of the weights that are to be trained, for buffer.max_staleness
+}
+
+// Drop says which groups Buffer.Drop removes: those that every field admits.
+type Drop struct {
+	Ordinals       []uint64 // nil: of all ordinals
+	BelowVersion   uint64   // groups of an older version; 0: of every one
+	IncompleteOnly bool     // only groups that are not whole
+}
+
+// BufferStats are what a buffer holds, and counts of samples since it was made.
+type BufferStats struct {
+	Samples, Groups, WholeGroups uint64 // now
+	Put, Taken, Dropped          uint64
+	Stale                        uint64 // removed by Take because of buffer.max_staleness
 }
 
 // NewBuffer holds at most maxSamples samples. options may be nil: all defaults.
@@ -59,21 +83,59 @@ func (b *Buffer) PutBatch(batch *Batch) error {
 	return outcome(C.rl_buffer_put_batch(b.ptr, batch.handle(), &record), &record, b, batch)
 }
 
-// Take gives the whole groups of lowest ordinals, at most maxGroups. ErrWouldBlock when none is
-// whole.
-func (b *Buffer) Take(maxGroups uint64) (*Batch, error) {
+// Take removes whole groups, those of buffer.policy first, and waits for groups.Min of them that
+// long, with a time below 0 for ever. ErrTimeout: they did not come. ErrDone: the buffer was closed
+// meanwhile.
+func (b *Buffer) Take(groups Groups, timeout time.Duration) (*Batch, error) {
+	var take C.rl_take
+	C.rl_take_init(&take, C.sizeof_rl_take)
+	take.version = C.uint64_t(groups.Version)
+	if groups.Min != 0 {
+		take.min_groups = C.uint64_t(groups.Min)
+	}
+	if groups.Max != 0 {
+		take.max_groups = C.uint64_t(groups.Max)
+	}
 	var out *C.rl_batch
 	var record *C.rl_error
-	status := C.rl_buffer_take(b.ptr, C.uint64_t(maxGroups), &out, &record)
+	status := C.rl_buffer_take(b.ptr, &take, nanoseconds(timeout), &out, &record)
 	return batchOf(status, &out, &record, b)
 }
 
-// Count is the number of samples held, and of groups that are whole.
-func (b *Buffer) Count() (samples, wholeGroups uint64, err error) {
-	var numSamples, numGroups C.uint64_t
+// Drop removes groups, whole or not, and gives the number of their samples. Drop{} is all of them.
+func (b *Buffer) Drop(groups Drop) (uint64, error) {
+	if groups.Ordinals != nil && len(groups.Ordinals) == 0 {
+		return 0, nil // no pointer stands for no ordinals
+	}
+	var memory arena
+	defer memory.free()
+	var drop C.rl_drop
+	C.rl_drop_init(&drop, C.sizeof_rl_drop)
+	drop.ordinals = placed[C.uint64_t](&memory, groups.Ordinals)
+	drop.num_ordinals = C.size_t(len(groups.Ordinals))
+	drop.below_version = C.uint64_t(groups.BelowVersion)
+	drop.incomplete_only = truth(groups.IncompleteOnly)
+	var out C.uint64_t
 	var record *C.rl_error
-	status := C.rl_buffer_count(b.ptr, &numSamples, &numGroups, &record)
-	return uint64(numSamples), uint64(numGroups), outcome(status, &record, b)
+	status := C.rl_buffer_drop(b.ptr, &drop, &out, &record)
+	return uint64(out), outcome(status, &record, b)
+}
+
+// Stats are what the buffer holds, and its counts.
+func (b *Buffer) Stats() (BufferStats, error) {
+	var s C.rl_buffer_stats
+	var record *C.rl_error
+	C.rl_buffer_stats_init(&s, C.sizeof_rl_buffer_stats)
+	status := C.rl_buffer_get_stats(b.ptr, &s, &record)
+	return BufferStats{
+		Samples:     uint64(s.samples),
+		Groups:      uint64(s.groups),
+		WholeGroups: uint64(s.whole_groups),
+		Put:         uint64(s.put),
+		Taken:       uint64(s.taken),
+		Dropped:     uint64(s.dropped),
+		Stale:       uint64(s.stale),
+	}, outcome(status, &record, b)
 }
 
 // Save writes every sample held to a buffer file. model may be nil.

@@ -21,13 +21,31 @@ type ConversationInfo struct {
 	Finish     Finish // of the last of them
 }
 
+// Prompt is what a conversation begins with.
+type Prompt struct {
+	IDs      []int32
+	Tag      string  // for the conversation and its forks, returned unread
+	Ordinal  *uint64 // of its group; nil: librl chooses
+	SampleID uint64  // 0: librl chooses
+}
+
 // NewConversation begins with a prompt of token ids.
 func (e *Engine) NewConversation(ids []int32) (*Conversation, error) {
+	return e.NewConversationOf(Prompt{IDs: ids})
+}
+
+// NewConversationOf begins with a prompt that says what its sample is called.
+func (e *Engine) NewConversationOf(start Prompt) (*Conversation, error) {
 	var out *C.rl_conversation
 	var record *C.rl_error
 	var memory arena
 	defer memory.free()
-	prompt := memory.content(ids)
+	prompt := memory.content(start.IDs)
+	prompt.tag, prompt.tag_len = memory.text(start.Tag)
+	if start.Ordinal != nil {
+		prompt.ordinal = C.uint64_t(*start.Ordinal)
+	}
+	prompt.sample_id = C.uint64_t(start.SampleID)
 	status := C.rl_conversation_create(e.ptr, &prompt, &out, &record)
 	return conversationOf(status, &out, &record, e)
 }

@@ -22,6 +22,10 @@ type Request struct {
 	Sampling   *Options // sampling.* of this request; nil: those of the engine
 	Priority   int64    // higher goes first, with engine.scheduling_policy = priority
 	Resume     *Sample  // nil, or the sample to go on from
+	Tag        string   // for every sample, returned unread
+	Ordinal    *uint64  // of the samples; nil: librl chooses
+	SampleID   uint64   // of the first sample; 0: librl chooses
+	Slot       uint32   // of the first sample
 }
 
 // EngineStats are what an engine holds at the end of a time, and counts over that time.
@@ -47,7 +51,8 @@ func (e *Engine) Close() {
 	}
 }
 
-// Submit queues a request. Slot i has the sample id that is returned plus i.
+// Submit queues a request. Its first sample has the id that is returned, and each further one has
+// one more.
 func (e *Engine) Submit(request Request) (uint64, error) {
 	var memory arena
 	defer memory.free()
@@ -59,6 +64,11 @@ func (e *Engine) Submit(request Request) (uint64, error) {
 		r.num_samples = C.uint64_t(request.NumSamples)
 	}
 	r.sampling, r.priority = request.Sampling.handle(), C.int64_t(request.Priority)
+	r.tag, r.tag_len = memory.text(request.Tag)
+	if request.Ordinal != nil {
+		r.ordinal = C.uint64_t(*request.Ordinal)
+	}
+	r.sample_id, r.slot = C.uint64_t(request.SampleID), C.uint32_t(request.Slot)
 	if request.Resume != nil {
 		view, err := request.Resume.view(&memory)
 		if err != nil {

@@ -60,11 +60,11 @@ func TestAFileThatIsNotThereIsNamed(t *testing.T) {
 func TestAResultIsAPlainCode(t *testing.T) {
 	buffer := value[*Buffer](t)(NewBuffer(nil, 64))
 	defer buffer.Close()
-	batch, err := buffer.Take(1)
-	if err != ErrWouldBlock || batch != nil {
+	batch, err := buffer.Take(Groups{}, 0)
+	if err != ErrTimeout || batch != nil {
 		t.Errorf("%v, %v", batch, err)
 	}
-	if text := err.Error(); text != "RL_WOULD_BLOCK" {
+	if text := err.Error(); text != "RL_TIMEOUT" {
 		t.Error(text)
 	}
 }

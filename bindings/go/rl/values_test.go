@@ -140,7 +140,7 @@ func TestSamplesOfTheHostComeBackFromABuffer(t *testing.T) {
 	if count := value[uint64](t)(loaded.Load(path, h.model)); count != 2 {
 		t.Errorf("%d samples", count)
 	}
-	batch := value[*Batch](t)(loaded.Take(1))
+	batch := value[*Batch](t)(loaded.Take(Groups{}, 0))
 	defer batch.Close()
 	for i, wanted := range put {
 		has := value[*Sample](t)(batch.Sample(i))
@@ -153,6 +153,94 @@ func TestSamplesOfTheHostComeBackFromABuffer(t *testing.T) {
 	defer event.Close()
 	if view := value[EventView](t)(event.View()); view.Kind != EventStep || view.Step != 1 {
 		t.Errorf("%+v", view)
+	}
+}
+
+func TestBatchesOfTheHostAreJoinedAndCarriedAsBytes(t *testing.T) {
+	samples := make([]*Sample, 3)
+	for i := range samples {
+		samples[i] = NewSample()
+		samples[i].IDs, samples[i].NumPrompt = []int32{1, 2, int32(3 + i)}, 2
+		samples[i].Ordinal, samples[i].Slot = uint64(i/2), uint32(i%2)
+		samples[i].Scored, samples[i].Tag = true, "made here"
+	}
+	made := value[*Batch](t)(NewBatch(samples))
+	defer made.Close()
+	ok(t, made.SetReward(2, 4))
+	turned := value[*Batch](t)(made.Select([]int{2, 0}))
+	defer turned.Close()
+	none := value[*Batch](t)(made.Select(nil))
+	defer none.Close()
+	both := value[*Batch](t)(ConcatBatches(turned, none, made))
+	defer both.Close()
+	data := value[[]byte](t)(both.Bytes())
+	got := value[*Batch](t)(BatchFromBytes(data))
+	defer got.Close()
+	if none.Count() != 0 || got.Count() != 5 {
+		t.Fatalf("%d and %d samples", none.Count(), got.Count())
+	}
+	for i, wanted := range []int32{5, 3, 3, 4, 5} {
+		has := value[*Sample](t)(got.Sample(i))
+		if has.IDs[2] != wanted || has.Tag != "made here" || (has.Reward == 4) != (wanted == 5) {
+			t.Errorf("%+v", has)
+		}
+	}
+	_, err := made.Select([]int{3})
+	expect(t, err, ErrOutOfRange)
+	data[len(data)-1] ^= 1
+	_, err = BatchFromBytes(data)
+	expect(t, err, ErrDataLoss)
+	_, err = BatchFromBytes(nil)
+	expect(t, err, ErrDataLoss)
+}
+
+func TestABufferDropsGroupsAndCountsThem(t *testing.T) {
+	buffer := value[*Buffer](t)(NewBuffer(nil, 64))
+	defer buffer.Close()
+	for ordinal := uint64(0); ordinal < 3; ordinal++ {
+		sample := NewSample()
+		sample.IDs, sample.NumPrompt, sample.Scored = []int32{1, 2}, 1, true
+		sample.Versions, sample.Ordinal = []uint64{ordinal}, ordinal
+		ok(t, buffer.Put(sample))
+	}
+	for _, c := range []struct {
+		drop    Drop
+		dropped uint64
+	}{{Drop{Ordinals: []uint64{}}, 0}, {Drop{Ordinals: []uint64{1, 9}}, 1},
+		{Drop{BelowVersion: 1}, 1}, {Drop{IncompleteOnly: true}, 1}, {Drop{}, 0}} {
+		if dropped := value[uint64](t)(buffer.Drop(c.drop)); dropped != c.dropped {
+			t.Errorf("%+v: %d", c.drop, dropped)
+		}
+	}
+	stats := value[BufferStats](t)(buffer.Stats())
+	if stats != (BufferStats{Put: 3, Dropped: 3}) {
+		t.Errorf("%+v", stats)
+	}
+}
+
+func TestARequestNamesItsSamples(t *testing.T) {
+	h := newHost(t, UseGenerate)
+	engine := h.engine()
+	ordinal := uint64(7)
+	request := Request{Prompt: []int32{1, 2}, Tag: "row 7", Ordinal: &ordinal, SampleID: 900, Slot: 3}
+	if id := value[uint64](t)(engine.Submit(request)); id != 900 {
+		t.Errorf("id %d", id)
+	}
+	_, err := engine.Submit(request)
+	expect(t, err, ErrFailedPrecondition)
+	ok(t, engine.Run(context.Background()))
+	batch := value[*Batch](t)(engine.Take())
+	defer batch.Close()
+	s := value[*Sample](t)(batch.Sample(0))
+	if s.SampleID != 900 || s.Ordinal != 7 || s.Slot != 3 || s.Tag != "row 7" {
+		t.Errorf("%+v", s)
+	}
+	prompt := Prompt{IDs: []int32{1, 2}, Tag: "talk", Ordinal: &ordinal, SampleID: 950}
+	talk := value[*Conversation](t)(engine.NewConversationOf(prompt))
+	defer talk.Close()
+	info := value[ConversationInfo](t)(talk.Info())
+	if info.SampleID != 950 || info.Ordinal != 7 {
+		t.Errorf("%+v", info)
 	}
 }
 

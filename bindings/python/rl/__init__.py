@@ -12,7 +12,7 @@ from ._hooks import LogLine
 from ._library import LibraryError
 from .algo import Tokens
 from .batch import Batch
-from .buffer import Buffer, BufferCount, buffer_file_info
+from .buffer import Buffer, buffer_file_info
 from .constants import (RESULTS, Code, Device, DropReason, DType, EventKind, FieldKind, FileKind,
                         Finish, LogLevel, OptionFlags, OptionType, PlanKind, Purpose, SampleArray,
                         State, Use, When)
@@ -25,15 +25,15 @@ from .library import (Feature, abi_version, build_info, constant, feature, featu
 from .model import Model
 from .options import Options, find_option, option_choices, option_infos, presets
 from .pipeline import EventQueue, Pipeline
-from .records import (AlgoLoss, BufferFileInfo, Clock, ConversationInfo, EngineStats, EventView,
-                      ModelInfo, OptionInfo, PipelineStats, PlanInfo, PlanItem)
+from .records import (AlgoLoss, BufferFileInfo, BufferStats, Clock, ConversationInfo, EngineStats,
+                      EventView, ModelInfo, OptionInfo, PipelineStats, PlanInfo, PlanItem)
 from .runtime import Plan, Profiler, ProfilerCount, Runtime
 from .sample import Sample, SampleView
 from .tensor import Tensor
 from .trainer import Trainer
 
 __all__ = [
-    "RESULTS", "AlgoLoss", "Batch", "Buffer", "BufferCount", "BufferFileInfo", "CallbackError",
+    "RESULTS", "AlgoLoss", "Batch", "Buffer", "BufferFileInfo", "BufferStats", "CallbackError",
     "Clock", "ClosedError", "Code", "Conversation", "ConversationInfo", "DType", "Device", "Done",
     "DropReason", "Engine", "EngineStats", "Error", "Event", "EventKind", "EventQueue", "EventView",
     "Feature", "FieldKind", "FileKind", "FileSystem", "Finish", "Idle", "Interrupted",

@@ -109,10 +109,16 @@ class rl_feed_row(Struct):
         ("ids", c_void_p), ("num_ids", c_size_t), ("tag", c_void_p), ("tag_len", c_size_t)]
 
 
+class rl_batch_part(Struct):
+    _fields_ = [("struct_size", c_size_t), ("batch", c_void_p), ("indices", c_void_p),
+        ("num_indices", c_size_t)]
+
+
 class rl_request(Struct):
     _fields_ = [("struct_size", c_size_t), ("prompt", c_void_p), ("num_prompt", c_size_t),
         ("num_samples", c_uint64), ("sampling", c_void_p), ("priority", c_int64),
-        ("resume", c_void_p)]
+        ("resume", c_void_p), ("tag", c_void_p), ("tag_len", c_size_t), ("ordinal", c_uint64),
+        ("sample_id", c_uint64), ("slot", c_uint32), ("reserved", c_uint32)]
 
 
 class rl_engine_stats(Struct):
@@ -135,11 +141,28 @@ class rl_conversation_info(Struct):
 
 
 class rl_content(Struct):
-    _fields_ = [("struct_size", c_size_t), ("ids", c_void_p), ("num_ids", c_size_t)]
+    _fields_ = [("struct_size", c_size_t), ("ids", c_void_p), ("num_ids", c_size_t),
+        ("tag", c_void_p), ("tag_len", c_size_t), ("ordinal", c_uint64), ("sample_id", c_uint64)]
 
 
 class rl_turn(Struct):
     _fields_ = [("struct_size", c_size_t), ("sampling", c_void_p), ("priority", c_int64)]
+
+
+class rl_take(Struct):
+    _fields_ = [("struct_size", c_size_t), ("min_groups", c_uint64), ("max_groups", c_uint64),
+        ("version", c_uint64)]
+
+
+class rl_drop(Struct):
+    _fields_ = [("struct_size", c_size_t), ("ordinals", c_void_p), ("num_ordinals", c_size_t),
+        ("below_version", c_uint64), ("incomplete_only", c_uint32), ("reserved", c_uint32)]
+
+
+class rl_buffer_stats(Struct):
+    _fields_ = [("struct_size", c_size_t), ("samples", c_uint64), ("groups", c_uint64),
+        ("whole_groups", c_uint64), ("put", c_uint64), ("taken", c_uint64), ("dropped", c_uint64),
+        ("stale", c_uint64)]
 
 
 class rl_buffer_file_info(Struct):
@@ -250,11 +273,17 @@ ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
     "rl_feed_row": {
         "ids": (c_int32, "num_ids"),
     },
+    "rl_batch_part": {
+        "indices": (c_size_t, "num_indices"),
+    },
     "rl_request": {
         "prompt": (c_int32, "num_prompt"),
     },
     "rl_content": {
         "ids": (c_int32, "num_ids"),
+    },
+    "rl_drop": {
+        "ordinals": (c_uint64, "num_ordinals"),
     },
     "rl_step": {
         "advantages": (c_double, "num_advantages"),
@@ -464,6 +493,14 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         c_void_p}),
     "rl_pipeline_write_report": (c_int32, {"pipeline": c_void_p, "profiler": c_void_p, "path":
         c_char_p, "path_len": c_size_t, "err": c_void_p}),
+    "rl_batch_create": (c_int32, {"samples": POINTER(rl_sample_view), "num_samples": c_size_t,
+        "out": c_void_p, "err": c_void_p}),
+    "rl_batch_part_init": (None, {"part": POINTER(rl_batch_part), "size": c_size_t}),
+    "rl_batch_select": (c_int32, {"parts": POINTER(rl_batch_part), "num_parts": c_size_t, "out":
+        c_void_p, "err": c_void_p}),
+    "rl_batch_export": (c_int32, {"batch": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_batch_import": (c_int32, {"data": c_void_p, "size": c_size_t, "out": c_void_p, "err":
+        c_void_p}),
     "rl_batch_count": (c_size_t, {"batch": c_void_p}),
     "rl_batch_sample": (c_int32, {"batch": c_void_p, "index": c_size_t, "view":
         POINTER(rl_sample_view), "err": c_void_p}),
@@ -512,10 +549,15 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_buffer_put": (c_int32, {"buffer": c_void_p, "sample": POINTER(rl_sample_view), "err":
         c_void_p}),
     "rl_buffer_put_batch": (c_int32, {"buffer": c_void_p, "batch": c_void_p, "err": c_void_p}),
-    "rl_buffer_take": (c_int32, {"buffer": c_void_p, "max_groups": c_uint64, "out": c_void_p, "err":
-        c_void_p}),
-    "rl_buffer_count": (c_int32, {"buffer": c_void_p, "num_samples": c_void_p, "num_whole_groups":
+    "rl_take_init": (None, {"take": POINTER(rl_take), "size": c_size_t}),
+    "rl_buffer_take": (c_int32, {"buffer": c_void_p, "take": POINTER(rl_take), "timeout_ns":
+        c_int64, "out": c_void_p, "err": c_void_p}),
+    "rl_drop_init": (None, {"drop": POINTER(rl_drop), "size": c_size_t}),
+    "rl_buffer_drop": (c_int32, {"buffer": c_void_p, "drop": POINTER(rl_drop), "num_samples":
         c_void_p, "err": c_void_p}),
+    "rl_buffer_stats_init": (None, {"stats": POINTER(rl_buffer_stats), "size": c_size_t}),
+    "rl_buffer_get_stats": (c_int32, {"buffer": c_void_p, "stats": POINTER(rl_buffer_stats), "err":
+        c_void_p}),
     "rl_buffer_save": (c_int32, {"buffer": c_void_p, "path": c_char_p, "path_len": c_size_t,
         "model": c_void_p, "flags": c_uint64, "err": c_void_p}),
     "rl_buffer_load": (c_int32, {"buffer": c_void_p, "path": c_char_p, "path_len": c_size_t,

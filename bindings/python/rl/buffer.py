@@ -3,26 +3,22 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import NamedTuple, Union
+from typing import Union
 
 from . import _raw
-from ._handle import Handle, call, filled, get, maybe
+from ._arrays import Array, pinned
+from ._handle import Handle, Token, call, filled, get, result, waiting
 from .batch import Batch
+from .constants import Code
+from .errors import outcome
 from .model import Model, save_flags
 from .options import Options
-from .records import BufferFileInfo
+from .records import BufferFileInfo, BufferStats
 from .runtime import Runtime
 from .sample import Sample, SampleView
 
 Path = Union[str, "os.PathLike[str]"]
-_ALL = (1 << 63) - 1
-
-
-class BufferCount(NamedTuple):
-    """What a buffer holds."""
-
-    samples: int
-    whole_groups: int
+_ALL = (1 << 64) - 1
 
 
 def buffer_file_info(path: Path, runtime: Runtime | None = None) -> BufferFileInfo:
@@ -55,16 +51,47 @@ class Buffer(Handle):
             call("rl_buffer_put", self, view)
             del held
 
-    def take(self, max_groups: int = _ALL) -> Batch | None:
-        """Removes the whole groups of lowest ordinals and returns their samples; None when no group
-        is whole."""
-        return maybe(Batch, "rl_buffer_take", self, max_groups)
+    def take(self, max_groups: int = _ALL, *, min_groups: int = 1, version: int = 0,
+             timeout: float | None = 0) -> Batch | None:
+        """Removes whole groups, those of buffer.policy first, and returns their samples. Waits
+        `timeout` seconds for min_groups, without one until they are there; None when they did not
+        come. Groups that are more than buffer.max_staleness behind `version` are removed instead.
+        Done is raised when the buffer was closed meanwhile."""
+        wanted = _raw.rl_take()
+        wanted.min_groups, wanted.max_groups, wanted.version = min_groups, max_groups, version
+        out = ctypes.c_void_p()
+        try:
+            code = waiting(lambda slice_ns: result("rl_buffer_take", self, wanted, slice_ns,
+                                                   ctypes.byref(out)), timeout)
+        except BaseException:  # such as KeyboardInterrupt: what was taken goes back
+            if out.value:
+                self.put(Batch._adopt(Token("rl_batch", out.value)))
+            raise
+        if code == Code.OK:
+            return Batch._adopt(Token("rl_batch", out.value))
+        if code == Code.TIMEOUT:
+            return None
+        raise outcome(code)
 
-    def count(self) -> BufferCount:
-        """What the buffer holds."""
-        samples, groups = ctypes.c_uint64(), ctypes.c_uint64()
-        call("rl_buffer_count", self, ctypes.byref(samples), ctypes.byref(groups))
-        return BufferCount(samples.value, groups.value)
+    def drop(self, ordinals: Array | None = None, *, below_version: int = 0,
+             incomplete_only: bool = False) -> int:
+        """Removes groups, whole or not, and returns the number of their samples: those of the given
+        ordinals, of an older version, that are not whole; without arguments all of them."""
+        wanted = _raw.rl_drop()
+        wanted.below_version, wanted.incomplete_only = below_version, incomplete_only
+        held = None
+        if ordinals is not None:
+            held = pinned(ordinals, ctypes.c_uint64)
+            if held.count == 0:
+                return 0
+            wanted.ordinals, wanted.num_ordinals = held.address, held.count
+        count = int(get("rl_buffer_drop", self, wanted))
+        del held
+        return count
+
+    def stats(self) -> BufferStats:
+        """What the buffer holds, and counts of samples since it was created."""
+        return BufferStats.of(filled(_raw.rl_buffer_stats(), "rl_buffer_get_stats", self))
 
     def save(self, path: Path, model: Model | None = None, replace: bool = False) -> None:
         """Writes every sample to a buffer file, which names the digest of a model."""

@@ -32,13 +32,16 @@ class Engine(Handle):
 
     def submit(self, prompt: Array | None = None, num_samples: int = 1, *,
                sampling: Options | None = None, priority: int = 0,
-               resume: Resumable | None = None) -> int:
-        """Queues a request and returns the sample_id of slot 0; slot i has that plus i. It has a
-        prompt of token ids, or a sample to go on from. `sampling` has options sampling.* for this
-        request."""
+               resume: Resumable | None = None, tag: str = "", ordinal: int | None = None,
+               sample_id: int = 0, slot: int = 0) -> int:
+        """Queues a request and returns the sample_id of its first sample; each further one has one
+        more. It has a prompt of token ids, or a sample to go on from. `sampling` has options
+        sampling.* for this request. The library chooses ordinal and sample_id if they are not
+        given; `slot` is that of the first sample."""
         request = _raw.rl_request()
         request.num_samples, request.priority = num_samples, priority
-        held: list[object] = []
+        request.sample_id, request.slot = sample_id, slot
+        held: list[object] = [_identify(request, tag, ordinal)]
         if prompt is not None:
             ids = pinned(prompt, ctypes.c_int32)
             request.prompt, request.num_prompt = ids.address, ids.count
@@ -129,11 +132,26 @@ class Engine(Handle):
                                      period))
 
 
-def _content(ids: Array) -> tuple[Any, object]:
-    """What a conversation takes, and what holds its ids in place."""
+_NEXT = (1 << 64) - 1  # an ordinal that the library chooses
+
+
+def _identify(raw: Any, tag: str, ordinal: int | None) -> object:
+    """Sets tag and ordinal of a struct; returns what holds the tag in place."""
+    raw.ordinal = _NEXT if ordinal is None else ordinal
+    if not tag:
+        return None
+    text = ctypes.create_string_buffer(tag.encode("utf-8", "surrogateescape"))
+    raw.tag, raw.tag_len = ctypes.addressof(text), len(text) - 1
+    return text
+
+
+def _content(ids: Array, tag: str = "", ordinal: int | None = None,
+             sample_id: int = 0) -> tuple[Any, object]:
+    """What a conversation takes, and what holds its memory in place."""
     given, content = pinned(ids, ctypes.c_int32), _raw.rl_content()
     content.ids, content.num_ids = given.address, given.count
-    return content, given
+    content.sample_id = sample_id
+    return content, (given, _identify(content, tag, ordinal))
 
 
 class Conversation(Handle):
@@ -143,9 +161,11 @@ class Conversation(Handle):
     _kind = "rl_conversation"
     _ends_under_calls = True
 
-    def __init__(self, engine: Engine, ids: Array) -> None:
-        """Starts with a prompt of token ids."""
-        content, held = _content(ids)
+    def __init__(self, engine: Engine, ids: Array, *, tag: str = "", ordinal: int | None = None,
+                 sample_id: int = 0) -> None:
+        """Starts with a prompt of token ids. The library chooses ordinal and sample_id if they are
+        not given."""
+        content, held = _content(ids, tag, ordinal, sample_id)
         self._create("rl_conversation_create", engine, content)
         del held
 

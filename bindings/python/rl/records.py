@@ -132,7 +132,8 @@ class ModelInfo(Record):
 class SampleFields(Record):
     """The fields of rl_sample_view that are numbers and texts."""
 
-    # unique in a run; rl_pipeline_score takes it
+    # unique in a pipeline, and among the engines of a runtime; from bit 48 on it is
+    # runtime.instance, so those of other processes differ. rl_pipeline_score takes it
     sample_id: int
     # ordinal of the group: number of the prompt in the run, or of the request
     ordinal: int
@@ -152,7 +153,7 @@ class SampleFields(Record):
     # temperature of logprobs; 1 for greedy samples
     temperature: float
     scored: bool
-    # the tag that the host gave the data row, returned unread
+    # the tag that the host gave the data row or the request, returned unread
     tag: str
     # in score events of a model with a tokenizer, else empty; includes special tokens
     prompt_text: str
@@ -320,6 +321,26 @@ class ConversationInfo(Record):
     num_turns: int
     # why the last of these turns ended, RL_FINISH_STOP_TOKEN ...
     finish: Finish
+
+
+@dataclass(frozen=True)
+class BufferStats(Record):
+    """The fields of rl_buffer_stats that are numbers and texts."""
+
+    # now; groups includes incomplete ones
+    samples: int
+    # now; groups includes incomplete ones
+    groups: int
+    # now; groups includes incomplete ones
+    whole_groups: int
+    # samples put or loaded
+    put: int
+    # by rl_buffer_take
+    taken: int
+    # by rl_buffer_drop
+    dropped: int
+    # removed by rl_buffer_take because of buffer.max_staleness
+    stale: int
 
 
 @dataclass(frozen=True)

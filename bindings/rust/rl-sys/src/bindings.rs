@@ -652,6 +652,15 @@ pub struct rl_feed_row {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+pub struct rl_batch_part {
+    pub struct_size: usize,
+    pub batch: *const rl_batch,
+    pub indices: *const usize,
+    pub num_indices: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct rl_request {
     pub struct_size: usize,
     pub prompt: *const i32,
@@ -660,6 +669,12 @@ pub struct rl_request {
     pub sampling: *const rl_options,
     pub priority: i64,
     pub resume: *const rl_sample_view,
+    pub tag: *const c_char,
+    pub tag_len: usize,
+    pub ordinal: u64,
+    pub sample_id: u64,
+    pub slot: u32,
+    pub reserved: u32,
 }
 
 #[repr(C)]
@@ -715,6 +730,10 @@ pub struct rl_content {
     pub struct_size: usize,
     pub ids: *const i32,
     pub num_ids: usize,
+    pub tag: *const c_char,
+    pub tag_len: usize,
+    pub ordinal: u64,
+    pub sample_id: u64,
 }
 
 #[repr(C)]
@@ -723,6 +742,39 @@ pub struct rl_turn {
     pub struct_size: usize,
     pub sampling: *const rl_options,
     pub priority: i64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_take {
+    pub struct_size: usize,
+    pub min_groups: u64,
+    pub max_groups: u64,
+    pub version: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_drop {
+    pub struct_size: usize,
+    pub ordinals: *const u64,
+    pub num_ordinals: usize,
+    pub below_version: u64,
+    pub incomplete_only: u32,
+    pub reserved: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_buffer_stats {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub groups: u64,
+    pub whole_groups: u64,
+    pub put: u64,
+    pub taken: u64,
+    pub dropped: u64,
+    pub stale: u64,
 }
 
 #[repr(C)]
@@ -1328,6 +1380,30 @@ extern "C" {
         path_len: usize,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_batch_create(
+        samples: *const rl_sample_view,
+        num_samples: usize,
+        out: *mut *mut rl_batch,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_batch_part_init(part: *mut rl_batch_part, size: usize);
+    pub fn rl_batch_select(
+        parts: *const rl_batch_part,
+        num_parts: usize,
+        out: *mut *mut rl_batch,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_batch_export(
+        batch: *const rl_batch,
+        out: *mut *mut rl_bytes,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_batch_import(
+        data: *const c_void,
+        size: usize,
+        out: *mut *mut rl_batch,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_batch_count(batch: *const rl_batch) -> usize;
     pub fn rl_batch_sample(
         batch: *const rl_batch,
@@ -1448,16 +1524,25 @@ extern "C" {
         batch: *const rl_batch,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_take_init(take: *mut rl_take, size: usize);
     pub fn rl_buffer_take(
         buffer: *mut rl_buffer,
-        max_groups: u64,
+        take: *const rl_take,
+        timeout_ns: i64,
         out: *mut *mut rl_batch,
         err: *mut *mut rl_error,
     ) -> rl_status;
-    pub fn rl_buffer_count(
-        buffer: *const rl_buffer,
+    pub fn rl_drop_init(drop: *mut rl_drop, size: usize);
+    pub fn rl_buffer_drop(
+        buffer: *mut rl_buffer,
+        drop: *const rl_drop,
         num_samples: *mut u64,
-        num_whole_groups: *mut u64,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_buffer_stats_init(stats: *mut rl_buffer_stats, size: usize);
+    pub fn rl_buffer_get_stats(
+        buffer: *const rl_buffer,
+        stats: *mut rl_buffer_stats,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_buffer_save(

@@ -1,5 +1,5 @@
 //! A list of samples.
-use crate::text::optional;
+use crate::text::{optional, Bytes};
 use crate::{sys, Result, Sample, SampleArray, Tensor};
 use std::ptr;
 
@@ -11,6 +11,43 @@ handle!(
 );
 
 impl Batch {
+    /// A batch of copies of samples, all of whose arrays are checked.
+    pub fn new(samples: &[Sample<'_>]) -> Result<Self> {
+        let views = samples.iter().map(Sample::to_raw).collect::<Result<Vec<_>>>()?;
+        // SAFETY: what the views point to lives during the call and is copied.
+        unsafe { object_of!(Self, rl_batch_create(optional(&views), views.len())) }
+    }
+
+    /// The samples of batches one after the other, with their present rewards.
+    pub fn concat(batches: &[&Batch]) -> Result<Self> {
+        let parts: Vec<_> = batches.iter().map(|batch| raw_part(batch)).collect();
+        // SAFETY: the batches live during the call.
+        unsafe { object_of!(Self, rl_batch_select(optional(&parts), parts.len())) }
+    }
+
+    /// The samples at these indices, in any order, also repeated, with their present rewards.
+    pub fn select(&self, indices: &[usize]) -> Result<Self> {
+        let mut part = raw_part(self);
+        // A slice is never at NULL, which would stand for all samples.
+        (part.indices, part.num_indices) = (indices.as_ptr(), indices.len());
+        // SAFETY: batch and indices live during the call.
+        unsafe { object_of!(Self, rl_batch_select(&part, 1)) }
+    }
+
+    /// The samples of what [`Batch::to_bytes`] or a buffer file holds. Bytes may come from
+    /// anywhere: they are checked.
+    pub fn from_bytes(data: &[u8]) -> Result<Self> {
+        // SAFETY: the bytes live during the call and are copied.
+        unsafe { object_of!(Self, rl_batch_import(data.as_ptr().cast(), data.len())) }
+    }
+
+    /// The samples with their present rewards, for another process or a file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Bytes, rl_batch_export(self.as_ptr())) }
+            .map(|bytes| bytes.as_slice().to_vec())
+    }
+
     pub fn len(&self) -> usize {
         // SAFETY: the handle is this object's.
         unsafe { sys::rl_batch_count(self.as_ptr()) }
@@ -56,6 +93,14 @@ impl Batch {
         // SAFETY: no sample borrows from the batch, and the parts live during the call.
         unsafe { call!(rl_batch_score(self.as_ptr(), index, &score, 1)) }
     }
+}
+
+/// All samples of a batch.
+fn raw_part(batch: &Batch) -> sys::rl_batch_part {
+    // SAFETY: the function writes the struct that it is given.
+    let mut raw = unsafe { initial!(rl_batch_part, rl_batch_part_init) };
+    raw.batch = batch.as_ptr();
+    raw
 }
 
 /// An entry for `rl_batch_score` and `rl_pipeline_score`, which points to the parts.

@@ -1,10 +1,12 @@
 //! Scored samples on their way to a trainer. They gather to groups by ordinal.
+use crate::error::outcome;
 use crate::model::save_flags;
 use crate::options::handle_or_null;
-use crate::text::path_text;
+use crate::text::{path_text, timeout_ns};
 use crate::{sys, Batch, Model, Options, Outcome, Result, Runtime, Sample};
 use std::path::Path;
 use std::ptr;
+use std::time::Duration;
 
 handle!(
     /// Holds samples until their groups are whole.
@@ -15,6 +17,36 @@ handle!(
 
 /// What a buffer file says of itself, as in `rl.h`.
 pub type BufferFileInfo = sys::rl_buffer_file_info;
+
+/// What a buffer holds and counts, as in `rl.h`.
+pub type BufferStats = sys::rl_buffer_stats;
+
+/// Which whole groups [`Buffer::take`] gives.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    /// Wait for so many.
+    pub min: u64,
+    pub max: u64,
+    /// Of the weights that are to be trained, for `buffer.max_staleness`.
+    pub version: u64,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        Self { min: 1, max: u64::MAX, version: 0 }
+    }
+}
+
+/// Which groups [`Buffer::discard`] removes: those that every field admits, by default all.
+#[derive(Clone, Debug, Default)]
+pub struct Discard<'a> {
+    /// None: of every ordinal.
+    pub ordinals: Option<&'a [u64]>,
+    /// Groups of an older version; 0: of every one.
+    pub below_version: u64,
+    /// Only groups that are not whole.
+    pub incomplete_only: bool,
+}
 
 impl Buffer {
     pub fn new<'a>(options: impl Into<Option<&'a Options>>, max_samples: u64) -> Result<Self> {
@@ -29,26 +61,45 @@ impl Buffer {
         unsafe { call!(rl_buffer_put(self.as_ptr(), &view)) }
     }
 
-    /// Copies every sample of a batch, up to the first that is refused.
+    /// Copies every sample of a batch, or none.
     pub fn put_batch(&self, batch: &Batch) -> Result<()> {
         // SAFETY: the samples are copied.
         unsafe { call!(rl_buffer_put_batch(self.as_ptr(), batch.as_ptr())) }
     }
 
-    /// The whole groups of lowest ordinals; a timeout when no group is whole.
-    pub fn take(&self, max_groups: u64) -> Result<Outcome<Batch>> {
+    /// Removes whole groups, those of `buffer.policy` first, and waits for `groups.min` of them;
+    /// without a timeout for ever. A timeout when they did not come, done when the buffer ended.
+    pub fn take(&self, groups: &Groups, timeout: Option<Duration>) -> Result<Outcome<Batch>> {
         let mut batch = ptr::null_mut();
-        // SAFETY: the handle is this object's.
-        let status = unsafe { status_of!(rl_buffer_take(self.as_ptr(), max_groups, &mut batch)) }?;
-        Ok(crate::error::outcome(status, || Batch::from_raw(batch)))
+        // SAFETY: the struct lives during the call.
+        let status = unsafe {
+            let mut take = initial!(rl_take, rl_take_init);
+            (take.min_groups, take.max_groups) = (groups.min, groups.max);
+            take.version = groups.version;
+            status_of!(rl_buffer_take(self.as_ptr(), &take, timeout_ns(timeout), &mut batch))
+        }?;
+        Ok(outcome(status, || Batch::from_raw(batch)))
     }
 
-    /// Samples held, and groups that are whole.
-    pub fn count(&self) -> Result<(u64, u64)> {
-        let (mut samples, mut groups) = (0, 0);
+    /// Removes groups, whole or not; the number of their samples.
+    pub fn discard(&self, groups: &Discard<'_>) -> Result<u64> {
+        // SAFETY: the ordinals live during the call.
+        unsafe {
+            let mut drop = initial!(rl_drop, rl_drop_init);
+            if let Some(ordinals) = groups.ordinals {
+                (drop.ordinals, drop.num_ordinals) = (ordinals.as_ptr(), ordinals.len());
+            }
+            drop.below_version = groups.below_version;
+            drop.incomplete_only = u32::from(groups.incomplete_only);
+            value_of!(0, rl_buffer_drop(self.as_ptr(), &drop))
+        }
+    }
+
+    /// What the buffer holds, and its counts.
+    pub fn stats(&self) -> Result<BufferStats> {
+        let this = self.as_ptr();
         // SAFETY: the handle is this object's.
-        unsafe { call!(rl_buffer_count(self.as_ptr(), &mut samples, &mut groups)) }?;
-        Ok((samples, groups))
+        unsafe { struct_of!(rl_buffer_stats, rl_buffer_stats_init, rl_buffer_get_stats(this)) }
     }
 
     /// Writes every sample held to a file; an existing one only with `replace`. `model` is what

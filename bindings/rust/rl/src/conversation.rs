@@ -13,10 +13,37 @@ handle!(
 /// Where a conversation stands, as in `rl.h`.
 pub type ConversationInfo = sys::rl_conversation_info;
 
+/// What a conversation begins with.
+#[derive(Clone, Debug)]
+pub struct Prompt<'a> {
+    pub ids: &'a [i32],
+    /// For the conversation and its forks, returned unread.
+    pub tag: &'a str,
+    /// Of its group; None: the library chooses.
+    pub ordinal: Option<u64>,
+    /// None: the library chooses.
+    pub sample_id: Option<u64>,
+}
+
+impl<'a> Prompt<'a> {
+    pub fn new(ids: &'a [i32]) -> Self {
+        Self { ids, tag: "", ordinal: None, sample_id: None }
+    }
+}
+
 impl Conversation {
     pub fn new(engine: &Engine, prompt: &[i32]) -> Result<Self> {
-        // SAFETY: the ids live during the call and are copied.
-        unsafe { object_of!(Self, rl_conversation_create(engine.as_ptr(), &raw_content(prompt))) }
+        Self::start(engine, &Prompt::new(prompt))
+    }
+
+    /// Begins with a prompt that says what its sample is called.
+    pub fn start(engine: &Engine, prompt: &Prompt<'_>) -> Result<Self> {
+        let mut raw = raw_content(prompt.ids);
+        (raw.tag, raw.tag_len) = (prompt.tag.as_ptr().cast(), prompt.tag.len());
+        raw.ordinal = prompt.ordinal.unwrap_or(u64::MAX);
+        raw.sample_id = prompt.sample_id.unwrap_or(0);
+        // SAFETY: ids and tag live during the call and are copied.
+        unsafe { object_of!(Self, rl_conversation_create(engine.as_ptr(), &raw)) }
     }
 
     /// Another conversation of the group, with the tokens so far.

@@ -27,11 +27,29 @@ pub struct Request<'a> {
     pub priority: i64,
     /// The sample to go on from.
     pub resume: Option<&'a Sample<'a>>,
+    /// For every sample, returned unread.
+    pub tag: &'a str,
+    /// Of the samples; None: the library chooses.
+    pub ordinal: Option<u64>,
+    /// Of the first sample; None: the library chooses.
+    pub sample_id: Option<u64>,
+    /// Of the first sample.
+    pub slot: u32,
 }
 
 impl<'a> Request<'a> {
     pub fn new(prompt: &'a [i32]) -> Self {
-        Self { prompt, num_samples: 1, sampling: None, priority: 0, resume: None }
+        Self {
+            prompt,
+            num_samples: 1,
+            sampling: None,
+            priority: 0,
+            resume: None,
+            tag: "",
+            ordinal: None,
+            sample_id: None,
+            slot: 0,
+        }
     }
 
     pub fn resume(sample: &'a Sample<'a>) -> Self {
@@ -57,6 +75,10 @@ impl Engine {
             raw.num_samples = request.num_samples;
             raw.sampling = handle_or_null(request.sampling);
             raw.priority = request.priority;
+            (raw.tag, raw.tag_len) = (request.tag.as_ptr().cast(), request.tag.len());
+            raw.ordinal = request.ordinal.unwrap_or(u64::MAX);
+            raw.sample_id = request.sample_id.unwrap_or(0);
+            raw.slot = request.slot;
             raw.resume = resume.as_ref().map_or(ptr::null(), |view| view as *const _);
             value_of!(0, rl_engine_submit(self.as_ptr(), &raw))
         }

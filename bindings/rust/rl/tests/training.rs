@@ -1,8 +1,10 @@
-//! What a trainer gives beside its steps: scores of a reward model, and its critic.
+//! What a trainer gives beside its steps: scores of a reward model, and its critic; and what it is
+//! given: batches, buffers, and names of samples.
 mod common;
 
 use common::{model, options, pipeline, scored_group};
 use rl::{Dtype, Status};
+use std::time::Duration;
 
 #[test]
 fn reward_model_scores_every_sample() {
@@ -17,6 +19,82 @@ fn reward_model_scores_every_sample() {
     options.set("algo.objective", "reward_model").unwrap();
     let trainer = rl::Trainer::new(&model(&options, rl::Use::Train), &options).unwrap();
     assert_eq!(trainer.scores(&batch).unwrap(), [0.0; common::GROUP]); // its head is still zero
+}
+
+/// Samples of the host: three tokens each, in groups of two.
+fn given(ids: &[[i32; 3]]) -> Vec<rl::Sample<'_>> {
+    let mut samples = Vec::new();
+    for (i, ids) in ids.iter().enumerate() {
+        let mut made = rl::Sample::new(ids, 2);
+        made.ordinal = i as u64 / 2;
+        made.slot = i as u32 % 2;
+        made.reward = Some(0.0);
+        made.tag = "made here";
+        samples.push(made);
+    }
+    samples
+}
+
+#[test]
+fn batches_of_the_host_are_joined_and_carried_as_bytes() {
+    let ids = [[1, 2, 3], [1, 2, 4], [1, 2, 5]];
+    let mut made = rl::Batch::new(&given(&ids)).unwrap();
+    made.set_reward(2, 4.0).unwrap();
+    let turned = made.select(&[2, 0]).unwrap();
+    let none = made.select(&[]).unwrap();
+    let both = rl::Batch::concat(&[&turned, &none, &made]).unwrap();
+    let mut bytes = both.to_bytes().unwrap();
+    let got = rl::Batch::from_bytes(&bytes).unwrap();
+    let answers: Vec<_> = got.samples().unwrap().iter().map(|s| (s.ids[2], s.reward)).collect();
+    let wanted = [(5, 4.0), (3, 0.0), (3, 0.0), (4, 0.0), (5, 4.0)];
+    assert_eq!(answers, wanted.map(|(id, reward)| (id, Some(reward))));
+    assert!(none.is_empty() && got.sample(0).unwrap().tag == "made here");
+    assert_eq!(made.select(&[3]).unwrap_err().status, Status::OutOfRange);
+    *bytes.last_mut().unwrap() ^= 1;
+    assert_eq!(rl::Batch::from_bytes(&bytes).unwrap_err().status, Status::DataLoss);
+    assert_eq!(rl::Batch::from_bytes(&[]).unwrap_err().status, Status::DataLoss);
+}
+
+#[test]
+fn buffer_discards_groups_and_counts_them() {
+    let mut options = options();
+    options.set("pipeline.samples_per_prompt", "2").unwrap();
+    let buffer = rl::Buffer::new(&options, 16).unwrap();
+    let ids = [[1, 2, 3]; 5];
+    for sample in given(&ids) {
+        buffer.put(&sample).unwrap(); // of ordinals 0, 1 and, in part, 2
+    }
+    let groups = |ordinals| rl::Discard { ordinals, ..rl::Discard::default() };
+    assert_eq!(buffer.discard(&groups(Some(&[]))).unwrap(), 0);
+    assert_eq!(buffer.discard(&groups(Some(&[1, 9]))).unwrap(), 2);
+    let partial = rl::Discard { incomplete_only: true, ..rl::Discard::default() };
+    assert_eq!(buffer.discard(&partial).unwrap(), 1);
+    let more = rl::Groups { min: 2, ..rl::Groups::default() };
+    assert!(matches!(buffer.take(&more, Some(Duration::ZERO)).unwrap(), rl::Outcome::Timeout));
+    assert_eq!(buffer.discard(&rl::Discard::default()).unwrap(), 2);
+    let stats = buffer.stats().unwrap();
+    assert_eq!((stats.put, stats.dropped, stats.samples), (5, 5, 0));
+}
+
+#[test]
+fn request_names_its_samples() {
+    let engine = rl::Engine::new(&model(&options(), rl::Use::Generate), None).unwrap();
+    let request = rl::Request {
+        tag: "row 7",
+        ordinal: Some(7),
+        sample_id: Some(900),
+        slot: 3,
+        ..rl::Request::new(&[1, 2])
+    };
+    assert_eq!(engine.submit(&request).unwrap(), 900);
+    assert_eq!(engine.submit(&request).unwrap_err().status, Status::FailedPrecondition);
+    assert!(engine.run().unwrap().is_ready());
+    let batch = engine.take().unwrap().ready().unwrap();
+    let sample = batch.sample(0).unwrap();
+    assert_eq!((sample.sample_id, sample.ordinal, sample.slot, sample.tag), (900, 7, 3, "row 7"));
+    let prompt = rl::Prompt { ordinal: Some(9), sample_id: Some(950), ..rl::Prompt::new(&[1, 2]) };
+    let info = rl::Conversation::start(&engine, &prompt).unwrap().info().unwrap();
+    assert_eq!((info.sample_id, info.ordinal), (950, 9));
 }
 
 #[test]

@@ -102,7 +102,7 @@ func main() {
 		}
 	}
 	check(buffer.PutBatch(drawn))
-	batch := must(buffer.Take(1))
+	batch := must(buffer.Take(rl.Groups{}, 0))
 	step := must(trainer.Step(batch, nil))
 	version := must(trainer.Publish())
 

@@ -217,6 +217,14 @@ pub fn structs(out: &mut String) {
     );
     layout!(
         out,
+        rl_batch_part,
+        struct_size,
+        batch,
+        indices,
+        num_indices
+    );
+    layout!(
+        out,
         rl_request,
         struct_size,
         prompt,
@@ -224,7 +232,13 @@ pub fn structs(out: &mut String) {
         num_samples,
         sampling,
         priority,
-        resume
+        resume,
+        tag,
+        tag_len,
+        ordinal,
+        sample_id,
+        slot,
+        reserved
     );
     layout!(
         out,
@@ -276,7 +290,11 @@ pub fn structs(out: &mut String) {
         rl_content,
         struct_size,
         ids,
-        num_ids
+        num_ids,
+        tag,
+        tag_len,
+        ordinal,
+        sample_id
     );
     layout!(
         out,
@@ -284,6 +302,36 @@ pub fn structs(out: &mut String) {
         struct_size,
         sampling,
         priority
+    );
+    layout!(
+        out,
+        rl_take,
+        struct_size,
+        min_groups,
+        max_groups,
+        version
+    );
+    layout!(
+        out,
+        rl_drop,
+        struct_size,
+        ordinals,
+        num_ordinals,
+        below_version,
+        incomplete_only,
+        reserved
+    );
+    layout!(
+        out,
+        rl_buffer_stats,
+        struct_size,
+        samples,
+        groups,
+        whole_groups,
+        put,
+        taken,
+        dropped,
+        stale
     );
     layout!(
         out,
