@@ -77,6 +77,11 @@ void Trainer::check(std::span<const TrainSample> samples) const { impl_->check(s
 TrainMetrics Trainer::train(std::span<const TrainSample> samples) { return impl_->train(samples); }
 void Trainer::begin(std::span<const TrainSample> samples) { impl_->begin(samples); }
 bool Trainer::next() { return impl_->next(); }
+void Trainer::begin_gradients(std::span<const TrainSample> samples, const LossDenominators& whole) {
+  impl_->begin_gradients(samples, whole);
+}
+std::span<float> Trainer::held_gradients() { return impl_->learner.gradients(); }
+void Trainer::apply() { impl_->apply(); }
 TrainMetrics Trainer::finish() { return impl_->finish(); }
 bool Trainer::has_steps_left() const { return impl_->has_steps_left(); }
 bool Trainer::abandon() { return impl_->abandon(); }
@@ -147,27 +152,9 @@ void Trainer::scores(std::span<const Sample* const> samples, std::span<float> ou
                       [&](int32_t item, float value) { out[static_cast<size_t>(item)] = value; });
 }
 
-TensorPtr Trainer::hidden(const Sample& sample) {
-  const Model& model = impl_->model;
-  SampleLimits limits = with_last_row(forward_limits(impl_->options, model, ForwardOf::kOwn));
-  ++limits.max_sample;  // the longest sample is allowed: rows are what bounds a forward
-  check_sequence(sample, limits);
-  const bool wide = model.compute_dtype() == Dtype::kF32;
-  const auto rows = static_cast<int64_t>(sample.ids.size());
-  const ArenaLedger* const ledger = model.compute().ledger();
-  const OwnedTensor out =
-      make_tensor(wide ? ElementType::kF32 : ElementType::kBf16, {rows, model.config().hidden},
-                  ledger != nullptr ? ledger->memory() : nullptr);
+ForwardPass Trainer::forward_pass() {
   impl_->learner.stage();
-  const PackItem item = make_pack_item(sample, 0, WantedTokens::kLast);
-  MicroBatch batch;
-  batch.fill({&item, 1}, forward_rules(impl_->options, model, ForwardOf::kOwn),
-             WantedTokens::kLast);
-  ScoringBuffers& scoring = impl_->workspace.scoring;
-  RL_CHECK(batch.blocks() <= scoring.kv.num_blocks);
-  forward(model, batch.batch(), scoring.kv, scoring.forward, nullptr);
-  copy_bytes(model.compute(), {scoring.forward.hidden, out.data, out.tensor->num_bytes()});
-  return out.tensor;
+  return {impl_->model, impl_->options, impl_->workspace.scoring};
 }
 
 uint64_t Trainer::trained_version() const {
@@ -175,6 +162,8 @@ uint64_t Trainer::trained_version() const {
 }
 
 const TrainerOptions& Trainer::options() const { return impl_->options; }
+
+const WeightLayout& Trainer::layout() const { return impl_->learner.layout(); }
 
 std::vector<std::span<std::byte>> Trainer::memory() const { return impl_->learner.memory(); }
 

@@ -21,6 +21,7 @@
 #include <string>
 
 #include "algo/algo_arrays.h"
+#include "algo/losses/loss_agg.h"
 #include "core/clock.h"
 #include "core/fs.h"
 #include "core/tensor.h"
@@ -31,6 +32,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/losses/train_metrics.h"
 #include "train/options/trainer_options.h"
+#include "train/passes/forward_pass.h"
 
 namespace rl {
 
@@ -93,6 +95,19 @@ class Trainer {
   // was left.
   bool next();
   TrainMetrics finish();
+  // One optimizer step in two halves, for gradients that are combined with those of other
+  // processes: begin_gradients, next until it returns false, which leaves the gradients, then
+  // apply and finish. The samples are one minibatch; trainer.epochs and the number of minibatches
+  // must be 1, else Error(kConflict). `whole` counts the loss tokens and sequences of the batch
+  // that these samples are a part of; 0: they are all of it. Error(kUnsupported) naming the option
+  // if the loss of a part is no part of the loss of the whole. A loss that is not finite makes a
+  // gradient NaN, so that every process which adds it skips the step.
+  void begin_gradients(std::span<const TrainSample> samples, const LossDenominators& whole);
+  // The gradients, in place: between the last next() and apply() the caller may change them.
+  std::span<float> held_gradients();
+  // Clips the gradients as they are now and updates the masters; not if all samples of the batch
+  // carry no loss.
+  void apply();
   // Between begin and finish: whether optimizer steps are still to come.
   bool has_steps_left() const;
   // Ends the step between two calls of next(); only begin may follow. True if no optimizer step was
@@ -123,13 +138,13 @@ class Trainer {
   // The same for a trainer with objective reward_model, values instead of log-probs: out[i] is the
   // value at the last token of samples[i].
   void scores(std::span<const Sample* const> samples, std::span<float> out);
-  // The output of the last norm for every token of a sample under the trained weights: (T, C) in
-  // the compute dtype. Row t is what the head computes the log-probs of token t + 1 from.
-  TensorPtr hidden(const Sample& sample);
+  // Other outputs of forwards under the trained weights, until the next call of the trainer.
+  ForwardPass forward_pass();
   // The version of the trained weights, or the one they will get when published.
   uint64_t trained_version() const;
 
   const TrainerOptions& options() const;
+  const WeightLayout& layout() const;  // with what is trained
   // Memory that the trainer reserved and first writes in step(): gradients, moments, packed
   // backward weights.
   std::vector<std::span<std::byte>> memory() const;

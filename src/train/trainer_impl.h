@@ -1,6 +1,6 @@
 // Private state of a Trainer: everything that outlives a step, and the state of the current step.
 // trainer.cc holds the interface, training_step.cc the step, reward_step.cc its part for a reward
-// model.
+// model, gradient_step.cc a step in two halves.
 #pragma once
 #include <span>
 #include <vector>
@@ -40,6 +40,9 @@ struct StepProgress {
   bool fresh = false;  // the step's first with loss, on published weights: log-probs are compared
   MicroBatchPlan micro_batches;
   size_t next_micro_batch = 0;
+  // begin_gradients: the update waits for apply.
+  bool holds = false;
+  LossDenominators whole;
 };
 
 struct Trainer::Impl {
@@ -49,6 +52,8 @@ struct Trainer::Impl {
   TrainMetrics train(std::span<const TrainSample> samples);
   void begin(std::span<const TrainSample> samples);
   bool next();
+  void begin_gradients(std::span<const TrainSample> samples, const LossDenominators& whole);
+  void apply();
   TrainMetrics finish();
   bool has_steps_left() const;
   bool abandon();
@@ -88,7 +93,14 @@ struct Trainer::Impl {
   HeadGradient chunk_loss(const HeadChunk& chunk);
   const float* compare_rows(const HeadChunk& chunk);  // with the teacher's
   void compare_logprobs(const HeadChunk& chunk, TrainMetrics& metrics);
+  // Whether the loss of the minibatch is finite; if so, it is part of the metrics.
+  bool count_loss();
   void optimize(TrainMetrics& metrics);
+  void update_weights(bool finite_loss, TrainMetrics& metrics);
+  // What begin_gradients requires (gradient_step.cc).
+  void check_one_update(int64_t samples) const;
+  void check_divisible(const LossDenominators& whole) const;
+  void hold_gradients();
   void name_non_finite(TrainMetrics& metrics);
 
   Model& model;

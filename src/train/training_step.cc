@@ -80,7 +80,10 @@ void Trainer::Impl::plan_steps() {
 bool Trainer::Impl::next() {
   StepProgress& p = progress;
   while (!p.open) {
-    if (p.next_minibatch == p.minibatches.size()) return false;
+    if (p.next_minibatch == p.minibatches.size()) {
+      if (p.holds && p.metrics.minibatches == 0) prepare(p.metrics);  // gradients of 0
+      return false;
+    }
     const std::span<const PackItem> some = p.minibatches[p.next_minibatch++];
     p.next_micro_batch = 0;
     p.open = scores() ? reward_minibatch(some, p.metrics) : minibatch(some, p.metrics);
@@ -95,7 +98,7 @@ bool Trainer::Impl::next() {
   if (p.next_micro_batch < p.micro_batches.size()) return true;
   p.open = false;
   if (scores()) reward_minibatch_loss();
-  optimize(p.metrics);
+  p.holds ? hold_gradients() : optimize(p.metrics);
   return true;
 }
 
@@ -237,10 +240,10 @@ int64_t Trainer::Impl::gather(std::span<const PackItem> some, TrainMetrics& metr
   if (!is_rl(options.objective)) {
     const bool by_option = options.objective == Objective::kSft;
     return minibatch_tokens.set_weights(by_option ? options.loss_agg : LossAgg::kTokenMean,
-                                        options.loss_scale_factor);
+                                        options.loss_scale_factor, progress.whole);
   }
   sums.corrections.add(minibatch_tokens.correct(options.correction));
-  return minibatch_tokens.set_weights(options.loss_agg, options.loss_scale_factor);
+  return minibatch_tokens.set_weights(options.loss_agg, options.loss_scale_factor, progress.whole);
 }
 
 // Prepares a minibatch and plans its micro-batches; false if nothing in it carries loss.
@@ -335,14 +338,20 @@ void Trainer::Impl::compare_logprobs(const HeadChunk& chunk, TrainMetrics& metri
   }
 }
 
+bool Trainer::Impl::count_loss() {
+  if (!std::isfinite(minibatch_sums.loss)) return false;
+  sums.tokens.add(minibatch_sums);
+  if (is_pairs(options.objective)) sums.preference.add(minibatch_preference);
+  ++sums.finite_losses;
+  return true;
+}
+
 void Trainer::Impl::optimize(TrainMetrics& metrics) {
   const PhaseTimer phase(context, "train.optimizer", metrics.optimizer_ns);
-  const bool finite_loss = std::isfinite(minibatch_sums.loss);
-  if (finite_loss) {
-    sums.tokens.add(minibatch_sums);
-    if (is_pairs(options.objective)) sums.preference.add(minibatch_preference);
-    ++sums.finite_losses;
-  }
+  update_weights(count_loss(), metrics);
+}
+
+void Trainer::Impl::update_weights(bool finite_loss, TrainMetrics& metrics) {
   const Learner::Outcome outcome = learner.update(options, finite_loss);
   if (!outcome.applied) {
     ++metrics.skipped_steps;

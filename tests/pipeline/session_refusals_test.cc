@@ -204,7 +204,8 @@ TEST(SessionRefusals, HalfTrainedWeightsAreNamedByTheStepThatFailed) {
     };
     const Error e = refusal(LoadedModel::Weights::kTrained);
     EXPECT_TRUE(contains(e.message, "a training step failed after 2 of 5 optimizer steps"));
-    EXPECT_EQ(e.expected, "rl_trainer_publish, or a pipeline that resumes from a checkpoint");
+    EXPECT_EQ(e.expected,
+              "rl_trainer_publish, rl_trainer_load, or a pipeline that resumes from a checkpoint");
     if (apart) {
       m.require_whole(LoadedModel::Weights::kPublished);
       const LoadedModel::UseLease use(m);

@@ -235,6 +235,11 @@ TrainerOptions trainer_options_from(const Settings& settings, int64_t max_tokens
   return t;
 }
 
+StepOptions forward_options_from(const Settings& settings, int64_t max_tokens,
+                                 int64_t max_sequence) {
+  return trainer_options_from(settings, max_tokens, max_sequence);
+}
+
 int64_t last_rows(const Settings& settings) {
   return trained_head(settings) == ModelHead::kScalar ? 1 : 0;
 }

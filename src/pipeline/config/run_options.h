@@ -38,6 +38,9 @@ int64_t last_rows(const Settings& settings);
 // step_samples: samples of a step, if known (MemoryPlan::step_samples).
 TrainerOptions trainer_options_from(const Settings& settings, int64_t max_tokens,
                                     int64_t max_sequence, int64_t step_samples = 0);
+// Of a model that only computes forwards, by the budgets of a trainer.
+StepOptions forward_options_from(const Settings& settings, int64_t max_tokens,
+                                 int64_t max_sequence);
 bool has_critic(const Settings& settings);
 // max_tokens is the policy's.
 CriticOptions critic_options_from(const Settings& settings, int64_t max_tokens,

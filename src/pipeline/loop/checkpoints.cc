@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/hash.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/loop/events.h"
 #include "pipeline/loop/run_records.h"
@@ -45,13 +44,7 @@ std::string Checkpoints::dir() const {
 }
 
 std::string Checkpoints::config_digest() const {
-  Digest64 digest;
-  digest.update_u64(control_.settings().set.identity());
-  digest.update(dtype_name(plan_.compute));
-  digest.update_u64(static_cast<uint64_t>(plan_.max_tokens));
-  digest.update_u64(static_cast<uint64_t>(plan_.max_model_len));
-  digest.update_u64(data_digest_);
-  return hex64(digest.value());
+  return checkpoint_digest(control_.settings().set, plan_, data_digest_);
 }
 
 std::optional<RunState> Checkpoints::find(PolicyUpdate& update) {

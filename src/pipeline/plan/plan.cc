@@ -203,7 +203,7 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
     arena("phase workspace", "shared", std::max(rollout, train));
   } else {
     arena("engine workspace", "always", rollout);
-    arena("training workspace", "always", train);
+    arena(p.has_forwards() ? "forward workspace" : "training workspace", "always", train);
   }
   if (p.has_engine()) {
     plan.parts.push_back({"KV pool", "rollout", plan.kv_bytes});
@@ -276,7 +276,7 @@ void choose_sizes(const PlanRequest& request, const Planner& p, uint64_t budget,
     plan.engine_workspace_bytes = engines * p.engine_workspace();
   };
   if (apart) size_engines(sizes, 0, sizes.train_bytes(p.min_tokens()));
-  if (p.has_trainer()) {
+  if (p.has_trainer() || p.has_forwards()) {
     const uint64_t beside = apart ? sizes.rollout_bytes(plan.engine.num_blocks) : 0;
     plan.max_tokens = choose_tokens(sizes, budget, beside);
     plan.step_samples = p.step_samples();

@@ -22,11 +22,12 @@ namespace rl {
 
 // What the memory is for. Numbers are part of the ABI.
 enum class PlanUse : int32_t {
-  kModel = 1,     // a loaded model: text only, no log-probs yet
+  kModel = 1,     // a loaded model: text only, no log-probs
   kGenerate = 2,  // plus an engine
   kTrain = 3,     // plus a trainer of its own
   kPipeline = 4,  // engine and trainer that share the phase workspace
   kParts = 5,     // engine and trainer, each with its own workspace
+  kForward = 6,   // forwards without gradients
 };
 
 // Headers of the models that a plan depends on.
@@ -67,15 +68,17 @@ struct MemoryPlan {
   Dtype compute = Dtype::kF32;
   int threads = 0;
   int64_t max_model_len = 0;
-  int64_t max_tokens = 0;  // rows of a training micro-batch; 0 without a trainer
+  // Rows of a training micro-batch, or of one that a trainer would have beside these forwards; 0
+  // without either.
+  int64_t max_tokens = 0;
   // Samples trained on per step; 0 if the host brings them, or without a trainer.
   int64_t step_samples = 0;
   EngineOptions engine;  // options of each engine, with num_blocks chosen; all 0 without one
   int64_t num_engines = 0;
   uint64_t kv_bytes = 0;  // of all engines together, as is engine_workspace_bytes
   uint64_t engine_workspace_bytes = 0;
-  uint64_t train_workspace_bytes = 0;
-  uint64_t teacher_kept_offset = 0;  // into the training workspace, with a teacher of whole rows
+  uint64_t train_workspace_bytes = 0;  // of forwards without a trainer, too
+  uint64_t teacher_kept_offset = 0;    // into the training workspace, with a teacher of whole rows
 
   uint64_t bytes_of(const std::string& arena) const;  // 0 when the plan has no such arena
   // Splits kv_bytes + engine_workspace_bytes at `begin` among the engines.

@@ -104,7 +104,8 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
     if (engine) check_engine(settings, config, device, longest, v);
     if (engine) check_response_length(settings, response, longest, v);
     if (engine && use == PlanUse::kPipeline) check_response_length(settings, eval, longest, v);
-    if (trainer) check_batches(settings, longest, use == PlanUse::kPipeline, v);
+    if (trainer || use == PlanUse::kForward)
+      check_batches(settings, longest, use == PlanUse::kPipeline, v);
   });
   return v.errors();
 }

@@ -9,6 +9,7 @@
 #include "pipeline/config/run_options.h"
 #include "pipeline/config/runtime_options.h"
 #include "train/passes/row_teacher.h"
+#include "train/passes/train_buffers.h"
 #include "train/roles/reward_model.h"
 #include "train/roles/teacher.h"
 
@@ -268,6 +269,10 @@ uint64_t Planner::teacher_kept_offset(int64_t max_tokens) const {
 // Policy, critic, reward model and teacher compute one after the other on the same bytes. Only
 // what a teacher of whole rows keeps is in addition to the policy's.
 uint64_t Planner::train_bytes(int64_t max_tokens) const {
+  if (has_forwards()) {
+    return ScoringBuffers::bytes({config_, kv_, threads_, device_},
+                                 forward_options_from(settings_, max_tokens, max_model_len_));
+  }
   if (!has_trainer()) return 0;
   uint64_t most = std::max(train_sizes(max_tokens).workspace, teacher_bytes(max_tokens));
   const uint64_t kept = teacher_kept_bytes(max_tokens);

@@ -31,6 +31,7 @@ class Planner {
 
   bool has_engine() const;
   bool has_trainer() const { return trains(use_); }
+  bool has_forwards() const { return use_ == PlanUse::kForward; }  // without a trainer
   bool has_reference() const;
   bool has_critic() const;
   bool has_reward_model() const { return reward_.has_value(); }
@@ -51,7 +52,7 @@ class Planner {
   uint64_t swap_bytes() const;  // part of the workspace
   // KV of all engines, then their workspaces, each 64-byte aligned.
   uint64_t rollout_bytes(int64_t blocks) const;
-  uint64_t train_bytes(int64_t max_tokens) const;
+  uint64_t train_bytes(int64_t max_tokens) const;  // of forwards without a trainer, too
   TrainerSizes train_sizes(int64_t max_tokens) const;
   // max_tokens is the policy's.
   TrainerSizes critic_sizes(int64_t max_tokens) const;

@@ -10,6 +10,7 @@
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/config/runtime_options.h"
+#include "pipeline/session/model_forward.h"
 #include "pipeline/session/run_rules.h"
 #include "text/chat_request.h"
 
@@ -71,12 +72,32 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   loaded->load_tokenizer(*source);
   loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->compute(),
                                            model_options(settings, loaded->plan_));
+  if (use == PlanUse::kForward) {
+    loaded->forward_ = std::make_unique<ModelForward>(*loaded->model_, settings, loaded->plan_,
+                                                      loaded->runtime_->ledger());
+  }
   const int64_t parameters = loaded->model_->layout().num_parameters();
   const char* const dtype = dtype_name(loaded->model_->compute_dtype());
   loaded->runtime_->logger().log(
       LogLevel::kInfo, "model", {{"path", path}, {"parameters", parameters}, {"dtype", dtype}},
       "loaded ", path, ", ", parameters, " parameters, ", dtype, " compute");
   return loaded;
+}
+
+LoadedModel::LoadedModel(const Settings& settings) : settings_(settings) {}
+LoadedModel::~LoadedModel() = default;
+
+TensorPtr LoadedModel::forward(const ForwardRequest& request) {
+  if (forward_ == nullptr) {
+    throw Error(Code::kFailedPrecondition,
+                "the model has no working memory for forwards: it was opened for another use")
+        .with_key("use")
+        .with_expected("RL_USE_FORWARD");
+  }
+  const std::lock_guard lock(forward_mutex_);
+  const ComputeLease compute(*runtime_, "a forward");
+  prepare_compute(Weights::kTrained);
+  return forward_->compute(request);
 }
 
 MemoryPlan LoadedModel::plan_session(const Settings& settings, PlanUse part) const {
@@ -260,7 +281,8 @@ void LoadedModel::require_whole_locked(Weights which) const {
   throw Error(Code::kFailedPrecondition,
               str("the model is half-trained: ", what,
                   ", and its weights have no version; publish them or load a checkpoint"))
-      .with_expected("rl_trainer_publish, or a pipeline that resumes from a checkpoint");
+      .with_expected(
+          "rl_trainer_publish, rl_trainer_load, or a pipeline that resumes from a checkpoint");
 }
 
 std::optional<uint64_t> LoadedModel::publish_packed(FunctionRef<uint64_t()> store) {

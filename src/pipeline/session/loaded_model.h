@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/function_ref.h"
+#include "core/tensor.h"
 #include "data/sample_document.h"
 #include "model/model.h"
 #include "pipeline/plan/plan.h"
@@ -23,12 +24,18 @@
 
 namespace rl {
 
+class ModelForward;
+struct ForwardRequest;
+
 class LoadedModel {
  public:
   // Opens model.path. The plan for `use` is checked first, so that a budget too small is refused
   // before the weights are read.
   static std::shared_ptr<LoadedModel> open(std::shared_ptr<Runtime> runtime,
                                            const Settings& settings, PlanUse use);
+
+  ~LoadedModel();
+  LoadedModel(const LoadedModel&) = delete;
 
   Runtime& runtime() const { return *runtime_; }
   const std::shared_ptr<Runtime>& shared_runtime() const { return runtime_; }
@@ -71,6 +78,10 @@ class LoadedModel {
   // The same for another model that is trained together with this one, with this one's tokenizer.
   void save_other(const Model& other, const std::string& dir, Dtype dtype,
                   bool replace_existing) const;
+
+  // Computes in the working memory of a model that was opened for forwards; kFailedPrecondition for
+  // another one. Calls of several threads wait for each other.
+  TensorPtr forward(const ForwardRequest& request);
 
   // Calls read while the weights cannot change; kBusy while they are being trained.
   void with_steady_weights(FunctionRef<void()> read) const;
@@ -141,7 +152,7 @@ class LoadedModel {
   };
 
  private:
-  explicit LoadedModel(const Settings& settings) : settings_(settings) {}
+  explicit LoadedModel(const Settings& settings);
   class ReadLease;
   void load_tokenizer(const WeightSource& source);
   void load_chat_templates();
@@ -170,6 +181,8 @@ class LoadedModel {
   // In effect while the weights it began with are still published.
   std::optional<FailedStep> failed_step_;
   const char* run_ = nullptr;  // holds the model exclusively
+  std::mutex forward_mutex_;
+  std::unique_ptr<ModelForward> forward_;  // null unless the model was opened for forwards
 };
 
 // kConflict, naming each key, if options that shaped the loaded model differ.

@@ -147,7 +147,12 @@ std::vector<Error> run_violations(const Settings& settings, const LoadedModel& m
   rules.min_new_tokens = std::min<int64_t>(settings.sampling.min_new_tokens, 1);
   if (v.empty()) v.collect([&] { check(rules); });
   // What the option records below refuse is a rule of the registry too, and reported as such.
-  if (!settings.set.validate_all().empty()) return v.errors();
+  if (settings.set.validate_all().empty()) v.add(update_violations(settings));
+  return v.errors();
+}
+
+std::vector<Error> update_violations(const Settings& settings) {
+  Violations v;
   v.collect([&] { advantage_options_from(settings); });
   v.collect([&] { kl_controller_from(settings); });
   v.collect([&] { trainer_options_from(settings, 1, 0); });

@@ -3,6 +3,7 @@
 #include "pipeline/update/policy_update.h"
 
 #include "core/error.h"
+#include "core/hash.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/session/role_models.h"
 #include "pipeline/session/step_watch.h"
@@ -15,6 +16,11 @@ struct PolicyUpdate::InProgress {
   StepWatch watch;
   PreparedBatch batch;
   bool trains_policy = true;  // false while the critic warms up
+};
+
+struct PolicyUpdate::Held {
+  PreparedBatch batch;
+  uint64_t num_packings = 0;  // of the model, when the gradients were computed
 };
 
 PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const MemoryPlan& plan,
@@ -44,6 +50,7 @@ TrainerOptions PolicyUpdate::trainer_options(const Settings& settings) const {
 }
 
 void PolicyUpdate::set_options(const Settings& settings) {
+  held_.reset();
   kl_.set_options(settings);
   preparation_.set_options(settings);
   trainer_->set_options(trainer_options(settings));
@@ -74,6 +81,7 @@ BatchPreparation::Workers PolicyUpdate::workers() {
 
 std::unique_ptr<PolicyUpdate::InProgress> PolicyUpdate::start(uint64_t steps_done) {
   current_.reset();
+  held_.reset();
   auto update = std::make_unique<InProgress>(model_, *trainer_);
   update->trains_policy = critic_ == nullptr || !critic_->policy_waits(steps_done);
   return update;
@@ -105,10 +113,14 @@ bool PolicyUpdate::next() {
 UpdateResult PolicyUpdate::finish() {
   RL_CHECK(current_ != nullptr);
   const auto update = std::move(current_);  // an error ends it
-  PreparedBatch& batch = update->batch;
+  return finish(*update);
+}
+
+UpdateResult PolicyUpdate::finish(InProgress& update) {
+  PreparedBatch& batch = update.batch;
   UpdateResult out;
   TrainMetrics& trained = out.trained;
-  if (update->trains_policy) {
+  if (update.trains_policy) {
     trained = trainer_->finish();
     if (model_.published_apart()) {
       trainer_->stage();
@@ -130,8 +142,74 @@ UpdateResult PolicyUpdate::finish() {
     set_trainer_coefficient();
   }
   out.metrics = std::move(batch.metrics);
-  update->watch.done();
+  update.watch.done();
   return out;
+}
+
+// What is computed over all samples of a batch before its loss.
+void PolicyUpdate::check_divisible(const GradientBatch& batch) const {
+  const auto refuse = [](const char* key, const char* what) {
+    throw Error(Code::kUnsupported, what).with_key(key);
+  };
+  if (critic_ != nullptr) {
+    refuse("algo.advantage", "gradients are those of the policy, but gae trains a critic as well");
+  }
+  if (batch.whole.num_tokens == 0 && batch.whole.num_sequences == 0) return;
+  if (kl_.adaptive()) {
+    refuse("algo.kl.controller",
+           "counts of a larger batch are given, but the adaptive controller would see a part of "
+           "its KL");
+  }
+  if (batch.advantages || preparation_.options().whitening == Whitening::kNone) return;
+  refuse("algo.whiten",
+         "counts of a larger batch are given, but advantages would be whitened over a part of it");
+}
+
+void PolicyUpdate::begin_gradients(const GradientBatch& batch) {
+  auto update = start(0);
+  check_divisible(batch);
+  const ScoredSamples& scored = batch.scored;
+  update->batch = batch.advantages ? preparation_.prepare_given(scored.samples, scored.scores,
+                                                                *batch.advantages, workers())
+                                   : preparation_.prepare(scored, workers());
+  // They live until the update is applied, also if the caller's batch ends before.
+  std::vector<SamplePtr>& samples = update->batch.completed.samples;
+  if (samples.empty()) samples.assign(scored.samples.begin(), scored.samples.end());
+  trainer_->begin_gradients(update->batch.train, batch.whole);
+  current_ = std::move(update);
+}
+
+void PolicyUpdate::hold() {
+  RL_CHECK(current_ != nullptr);
+  const auto update = std::move(current_);
+  held_.reset(new Held{std::move(update->batch), model_.model().num_packings()});
+}
+
+void PolicyUpdate::require_held() const {
+  if (held_ == nullptr) {
+    throw Error(Code::kFailedPrecondition,
+                "there are no gradients: none were computed since the "
+                "last training step, change of options or load")
+        .with_expected("rl_trainer_backward");
+  }
+  if (held_->num_packings == model_.model().num_packings()) return;
+  throw Error(Code::kFailedPrecondition,
+              "the weights have changed since the gradients were computed")
+      .with_expected("rl_trainer_backward");
+}
+
+std::span<float> PolicyUpdate::held_gradients() {
+  require_held();
+  return trainer_->held_gradients();
+}
+
+UpdateResult PolicyUpdate::apply() {
+  require_held();
+  InProgress update(model_, *trainer_);
+  update.batch = std::move(held_->batch);
+  held_.reset();
+  trainer_->apply();
+  return finish(update);
 }
 
 bool PolicyUpdate::has_steps_left() const {
@@ -153,12 +231,24 @@ UpdateResult PolicyUpdate::without_samples() {
   return out;
 }
 
+std::string checkpoint_digest(const OptionSet& options, const MemoryPlan& plan,
+                              uint64_t data_digest) {
+  Digest64 digest;
+  digest.update_u64(options.identity());
+  digest.update(dtype_name(plan.compute));
+  digest.update_u64(static_cast<uint64_t>(plan.max_tokens));
+  digest.update_u64(static_cast<uint64_t>(plan.max_model_len));
+  digest.update_u64(data_digest);
+  return hex64(digest.value());
+}
+
 std::string PolicyUpdate::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                                const CheckpointRules& rules) {
   return trainer_->save(fs, dir, meta, rules, trained_critic());
 }
 
 void PolicyUpdate::load(FileSystem& fs, const std::string& path, const std::string& config_digest) {
+  held_.reset();
   trainer_->load(fs, path, config_digest, trained_critic());
 }
 

@@ -28,6 +28,18 @@ struct UpdateResult {
   bool skipped = false;     // one was skipped: its loss or gradient was not finite
 };
 
+// A batch, or a part of one, whose gradients are wanted.
+struct GradientBatch {
+  ScoredSamples scored;
+  // The host's advantages, one per sample; none: they are computed from the rewards.
+  std::optional<std::span<const double>> advantages = {};
+  LossDenominators whole = {};  // counts of the whole batch; 0: this is all of it
+};
+
+// What a run or trainer that loads a checkpoint must have in common with the one that wrote it.
+std::string checkpoint_digest(const OptionSet& options, const MemoryPlan& plan,
+                              uint64_t data_digest);
+
 class PolicyUpdate {
  public:
   // workspace: plan.train_workspace_bytes, 64-byte aligned. model and workspace outlive it; the
@@ -40,6 +52,7 @@ class PolicyUpdate {
 
   // Changes what may change between steps.
   void set_options(const Settings& settings);
+  Critic* trained_critic() { return critic_ != nullptr ? &critic_->critic() : nullptr; }
   // The host's own algorithms; empty removes one. The argument receives the previous function, so
   // that the caller decides when it is destroyed.
   void swap_custom_advantage(CustomAdvantage& advantage) { advantage_.swap(advantage); }
@@ -62,6 +75,16 @@ class PolicyUpdate {
   // Publishes the policy, unless engines read another compute copy; then trains the critic and
   // moves the KL coefficient.
   UpdateResult finish();
+  // The first half of an update of one optimizer step (Trainer::begin_gradients): begin_gradients,
+  // next until it returns false, hold. apply is the second half, a finish; nothing but forwards
+  // may come between, and the caller may release its leases. Error(kUnsupported) with a critic,
+  // and for counts of a larger batch with what depends on all of its samples.
+  void begin_gradients(const GradientBatch& batch);
+  void hold();
+  // Error(kFailedPrecondition) unless gradients of the present weights are held.
+  void require_held() const;
+  std::span<float> held_gradients();
+  UpdateResult apply();
   // Between begin and finish: whether optimizer steps of the policy are still to come.
   bool has_steps_left() const;
   // Ends the update between two calls of next(). True if no optimizer step was applied: then
@@ -89,12 +112,14 @@ class PolicyUpdate {
 
  private:
   struct InProgress;
+  struct Held;
   struct Sizes {  // of the memory plan
     int64_t max_tokens, max_sequence, step_samples;
   };
-  Critic* trained_critic() { return critic_ != nullptr ? &critic_->critic() : nullptr; }
   BatchPreparation::Workers workers();
   std::unique_ptr<InProgress> start(uint64_t steps_done);
+  UpdateResult finish(InProgress& update);
+  void check_divisible(const GradientBatch& batch) const;
   TrainerOptions trainer_options(const Settings& settings) const;
   void set_trainer_coefficient();
 
@@ -109,6 +134,7 @@ class PolicyUpdate {
   std::unique_ptr<CriticRole> critic_;    // null except with gae
   std::unique_ptr<TeacherRole> teacher_;  // null except with distill
   std::unique_ptr<InProgress> current_;   // null between updates
+  std::unique_ptr<Held> held_;            // gradients that wait for apply
 };
 
 }  // namespace rl

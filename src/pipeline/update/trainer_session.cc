@@ -7,25 +7,13 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/violations.h"
 #include "pipeline/config/algo_options.h"
-#include "pipeline/update/policy_update.h"
+#include "pipeline/session/run_rules.h"
 #include "pipeline/update/step_metrics.h"
+#include "pipeline/update/trainer_session_impl.h"
 
 namespace rl {
-
-struct TrainerSession::Impl {
-  Impl(LoadedModel& model, const Settings& settings, const MemoryPlan& plan)
-      : objective(settings.algo.objective),
-        workspace("training workspace", plan.train_workspace_bytes, Touch::kNow,
-                  &model.runtime().ledger()),
-        update(model, settings, plan, workspace.data()) {}
-
-  const Objective objective;
-  Arena workspace;
-  PolicyUpdate update;
-  uint64_t steps = 0;            // steps done
-  uint64_t trained_version = 0;  // after the last of them
-};
 
 TrainerSession::TrainerSession(std::shared_ptr<LoadedModel> model, const Settings& settings)
     : model_(std::move(model)) {
@@ -40,20 +28,6 @@ TrainerSession::TrainerSession(std::shared_ptr<LoadedModel> model, const Setting
 
 TrainerSession::~TrainerSession() = default;
 
-// The turn of a call that computes.
-class TrainerSession::Turn {
- public:
-  Turn(TrainerSession& trainer, const char* what, ComputeSharing sharing = ComputeSharing::kAlone)
-      : calls_(trainer.computing_),
-        compute_(trainer.model_->runtime(), what, sharing, trainer.model_.get()),
-        state_(trainer.mutex_) {}
-
- private:
-  const std::lock_guard<std::mutex> calls_;
-  const ComputeLease compute_;
-  const std::lock_guard<std::mutex> state_;
-};
-
 namespace {
 
 // Indices of samples in (ordinal, slot) order.
@@ -67,10 +41,63 @@ std::vector<size_t> batch_order(std::span<const SamplePtr> samples) {
   return order;
 }
 
+// A batch in training order. Without advantages the list of them is empty.
+struct OrderedBatch {
+  OrderedBatch(std::span<const SamplePtr> given, std::span<const SampleRewards> rewards,
+               const std::optional<std::span<const double>>& given_advantages) {
+    for (const size_t i : batch_order(given)) {
+      samples.push_back(given[i]);
+      scores.push_back(rewards[i].reward);
+      parts.push_back(rewards[i].parts);
+      if (!rewards[i].scored && unscored == nullptr) unscored = given[i].get();
+      if (given_advantages) advantages.push_back((*given_advantages)[i]);
+    }
+  }
+  ScoredSamples scored() const { return {samples, scores, parts}; }
+  void require_scores(Objective objective) const {
+    if (unscored == nullptr || !is_rl(objective)) return;
+    throw Error(Code::kFailedPrecondition,
+                str("sample ", unscored->id, " of the batch is not scored"));
+  }
+
+  std::vector<SamplePtr> samples;
+  std::vector<double> scores, advantages;
+  std::vector<std::vector<double>> parts;
+  const Sample* unscored = nullptr;  // the first one
+};
+
+void check_given(Objective objective, size_t num_samples, std::span<const double> advantages) {
+  if (!is_rl(objective)) {
+    throw Error(Code::kConflict, str("advantages are given, but algo.objective = ",
+                                     objective_name(objective), " ignores them"))
+        .with_key("advantages")
+        .with_other_key("algo.objective");
+  }
+  if (num_samples == advantages.size()) return;
+  throw Error(Code::kInvalidArgument,
+              str(advantages.size(), " advantages for ", num_samples, " samples"))
+      .with_key("advantages");
+}
+
 std::vector<SampleRewards> own_rewards(std::span<const SamplePtr> samples) {
   std::vector<SampleRewards> out;
   for (const SamplePtr& s : samples) out.push_back(rewards_of(*s));
   return out;
+}
+
+TensorPtr critic_values(Critic& critic, const ForwardRequest& request) {
+  const std::vector<const Sample*> inputs = inputs_of(request);
+  int64_t count = 0;
+  for (const Sample* s : inputs) count += s->generated();
+  const OwnedTensor out = make_tensor(ElementType::kF32, {count});
+  auto* at = reinterpret_cast<float*>(out.data);
+  std::vector<std::span<float>> outs;
+  for (const Sample* s : inputs) {
+    outs.emplace_back(at, static_cast<size_t>(s->generated()));
+    at += s->generated();
+  }
+  critic.values(inputs, outs);
+  return out.tensor;
 }
 
 void check_samples(std::span<const SamplePtr> samples) {
@@ -97,19 +124,9 @@ TrainedStep TrainerSession::step(std::span<const SamplePtr> samples,
                                  std::span<const SampleRewards> rewards) {
   check_samples(samples);
   RL_CHECK(rewards.size() == samples.size());
-  std::vector<SamplePtr> batch;
-  std::vector<double> scores;
-  std::vector<std::vector<double>> parts;
-  for (const size_t i : batch_order(samples)) {
-    if (!rewards[i].scored && is_rl(impl_->objective)) {
-      throw Error(Code::kFailedPrecondition,
-                  str("sample ", samples[i]->id, " of the batch is not scored"));
-    }
-    batch.push_back(samples[i]);
-    scores.push_back(rewards[i].reward);
-    parts.push_back(rewards[i].parts);
-  }
-  return update([&] { impl_->update.begin({batch, scores, parts}, impl_->steps); });
+  const OrderedBatch batch(samples, rewards, {});
+  batch.require_scores(impl_->objective);
+  return update([&] { impl_->update.begin(batch.scored(), impl_->steps); });
 }
 
 TrainedStep TrainerSession::step_with_advantages(std::span<const SamplePtr> samples,
@@ -117,25 +134,11 @@ TrainedStep TrainerSession::step_with_advantages(std::span<const SamplePtr> samp
                                                  std::span<const double> advantages) {
   check_samples(samples);
   RL_CHECK(rewards.size() == samples.size());
-  if (!is_rl(impl_->objective)) {
-    throw Error(Code::kConflict, str("advantages are given, but algo.objective = ",
-                                     objective_name(impl_->objective), " ignores them"))
-        .with_key("advantages")
-        .with_other_key("algo.objective");
-  }
-  if (samples.size() != advantages.size()) {
-    throw Error(Code::kInvalidArgument,
-                str(advantages.size(), " advantages for ", samples.size(), " samples"))
-        .with_key("advantages");
-  }
-  std::vector<SamplePtr> batch;
-  std::vector<double> ordered, scores;
-  for (const size_t i : batch_order(samples)) {
-    batch.push_back(samples[i]);
-    ordered.push_back(advantages[i]);
-    scores.push_back(rewards[i].reward);
-  }
-  return update([&] { impl_->update.begin_given(batch, scores, ordered, impl_->steps); });
+  check_given(impl_->objective, samples.size(), advantages);
+  const OrderedBatch batch(samples, rewards, advantages);
+  return update([&] {
+    impl_->update.begin_given(batch.samples, batch.scores, batch.advantages, impl_->steps);
+  });
 }
 
 // The previous function is destroyed with the parameter, after unlocking: it may call back.
@@ -149,14 +152,112 @@ void TrainerSession::set_custom_loss(CustomLoss loss) {
   impl_->update.swap_custom_loss(loss);
 }
 
+void TrainerSession::run_update(FunctionRef<void()> begin) {
+  PolicyUpdate& update = impl_->update;
+  begin();
+  do {
+    if (!impl_->cancel.cancelled() || !update.has_steps_left()) continue;
+    const bool unchanged = update.abandon();
+    throw Error(Code::kCancelled, unchanged
+                                      ? "the training step was cancelled before any weight changed"
+                                      : "the training step was cancelled between two optimizer "
+                                        "steps: the model is half-trained");
+  } while (update.next());
+}
+
 TrainedStep TrainerSession::update(FunctionRef<void()> begin) {
+  const Turn turn(*this, "a training step", model_->compute_sharing(), &impl_->cancel);
+  const LoadedModel::WriteLease write(*model_, model_->runtime().busy_timeout_ns());
+  model_->prepare_compute(LoadedModel::Weights::kTrained);
+  run_update(begin);
+  return finished(impl_->update.finish());
+}
+
+// Gradients do not change the weights, so engines may have requests on them.
+void TrainerSession::backward(const Part& part) {
+  check_samples(part.samples);
+  RL_CHECK(part.rewards.size() == part.samples.size());
+  if (part.advantages) check_given(impl_->objective, part.samples.size(), *part.advantages);
+  const OrderedBatch batch(part.samples, part.rewards, part.advantages);
+  if (!part.advantages) batch.require_scores(impl_->objective);
+  GradientBatch gradients{batch.scored(), {}, part.whole};
+  if (part.advantages) gradients.advantages = batch.advantages;
+  const Turn turn(*this, "gradients", model_->compute_sharing(), &impl_->cancel);
+  model_->prepare_compute(LoadedModel::Weights::kTrained);
+  model_->with_steady_weights([&] {
+    run_update([&] { impl_->update.begin_gradients(gradients); });
+    impl_->update.hold();
+  });
+}
+
+TrainedStep TrainerSession::apply() {
+  {
+    const std::lock_guard lock(mutex_);
+    impl_->update.require_held();
+  }
   const Turn turn(*this, "a training step", model_->compute_sharing());
   const LoadedModel::WriteLease write(*model_, model_->runtime().busy_timeout_ns());
   model_->prepare_compute(LoadedModel::Weights::kTrained);
-  begin();
-  while (impl_->update.next()) {
+  return finished(impl_->update.apply());
+}
+
+TensorPtr TrainerSession::gradient(const std::shared_ptr<TrainerSession>& trainer,
+                                   std::string_view name) {
+  const std::lock_guard lock(trainer->mutex_);
+  return trainer->gradient_locked(name, trainer);
+}
+
+TensorPtr TrainerSession::copy_gradient(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  return copy_of(*gradient_locked(name, nullptr), model_->runtime().ledger().memory());
+}
+
+TensorPtr TrainerSession::gradient_locked(std::string_view name,
+                                          std::shared_ptr<const void> owner) {
+  const std::span<float> all = impl_->update.held_gradients();
+  Tensor::Description whole{.data = all.data(),
+                            .type = ElementType::kF32,
+                            .shape = {static_cast<int64_t>(all.size())},
+                            .owner = std::move(owner)};
+  if (name.empty()) return std::make_shared<const Tensor>(std::move(whole));
+  std::vector<std::string> names;
+  for (const Parameter& p : impl_->update.trainer().layout().parameters()) {
+    if (!p.trainable()) continue;
+    names.push_back(p.name);
+    if (p.name != name) continue;
+    whole.data = all.data() + p.gradient;
+    whole.shape = p.shape;
+    return std::make_shared<const Tensor>(std::move(whole));
   }
-  UpdateResult result = impl_->update.finish();
+  throw Error(Code::kNotFound, str("no weight \"", name, "\" is trained"))
+      .with_key("name")
+      .with_nearest(nearest_names(name, std::move(names)));
+}
+
+// What shaped runtime and model is fixed at creation, so it needs no check here.
+void TrainerSession::set_options(const Settings& settings) {
+  const std::lock_guard lock(mutex_);
+  Violations violations;
+  violations.add(settings.set.validate_all());
+  if (violations.empty()) violations.add(update_violations(settings));
+  const Device& device = model_->runtime().compute().device();
+  violations.add(plan_violations(settings, model_->config(), PlanUse::kTrain, device));
+  violations.add(session_violations(settings.set, "a trainer"));
+  for (const std::string& key : impl_->settings.set.diff(settings.set)) {
+    violations.collect([&] { require_changeable(require_option(key), OptionWhen::kBetweenSteps); });
+  }
+  violations.throw_any();
+  impl_->update.set_options(settings);
+  impl_->settings = settings;
+  model_->runtime().logger().set_level(settings.runtime.log_level);
+}
+
+void TrainerSession::cancel() {
+  impl_->cancel.cancel();
+  model_->runtime().compute_queue().note_given_up();
+}
+
+TrainedStep TrainerSession::finished(UpdateResult result) {
   ++impl_->steps;
   impl_->trained_version = model_->model().trained_version();
   TrainedStep out{std::move(result.metrics), impl_->steps, impl_->trained_version};
@@ -223,12 +324,21 @@ void TrainerSession::save_critic(const std::string& dir, Dtype dtype, bool repla
 }
 
 TensorPtr TrainerSession::hidden(std::span<const int32_t> ids) {
-  Sample sample;
-  sample.ids.assign(ids.begin(), ids.end());
-  sample.prompt_tokens = 1;
-  const Turn turn(*this, "hidden states");
+  const auto sample = std::make_shared<Sample>();
+  sample->ids.assign(ids.begin(), ids.end());
+  sample->prompt_tokens = 1;
+  const SamplePtr input = sample;
+  return forward({ForwardOutput::kHidden, {&input, 1}});
+}
+
+TensorPtr TrainerSession::forward(const ForwardRequest& request) {
+  const Turn turn(*this, "a forward");
   model_->prepare_compute(LoadedModel::Weights::kTrained);
-  return impl_->update.trainer().hidden(sample);
+  Critic* const critic = impl_->update.trained_critic();
+  if (request.output == ForwardOutput::kValues && critic != nullptr) {
+    return critic_values(*critic, request);
+  }
+  return compute_output(impl_->update.trainer().forward_pass(), model_->model(), request);
 }
 
 uint64_t TrainerSession::publish() {

@@ -1,19 +1,23 @@
-// The trainer as the host drives it: a step on scored samples, log-probs, publication, on its own
-// arenas. With one compute copy a step while requests run on the model is Error(kBusy); with two,
-// engine steps of other threads come between its micro-batches (compute_lease.h). A call that waits
-// to compute lets those in that do not.
+// The trainer as the host drives it: a step on scored samples, whole or in two halves, log-probs,
+// publication and checkpoints, on its own arenas. With one compute copy a step while requests run
+// on the model is Error(kBusy); with two, engine steps of other threads come between its
+// micro-batches (compute_lease.h). A call that waits to compute lets those in that do not.
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/arena.h"
 #include "core/function_ref.h"
 #include "core/tensor.h"
 #include "pipeline/session/loaded_model.h"
+#include "pipeline/session/model_forward.h"
+#include "pipeline/update/trainer_state.h"
 #include "profile/metrics.h"
 #include "train/trainer.h"
 
@@ -33,6 +37,8 @@ struct TrainedStep : MetricList {
   uint64_t step = 0;     // steps done, including this one
   uint64_t version = 0;  // the version of the weights, now or once published
 };
+
+struct UpdateResult;
 
 class TrainerSession {
  public:
@@ -54,6 +60,45 @@ class TrainerSession {
                                    std::span<const double> advantages);
   TrainedStep step_with_advantages(std::span<const SamplePtr> samples,
                                    std::span<const double> advantages);
+  // One optimizer step in two halves: backward computes the gradients of a batch or of a part of
+  // one, apply clips them as they are then and updates the weights. Between the two the host may
+  // change the gradients, and forwards may run; a step, set_options and load discard them. The
+  // errors of apply before the weights change leave them as they were.
+  struct Part {
+    std::span<const SamplePtr> samples;
+    std::span<const SampleRewards> rewards;
+    std::optional<std::span<const double>> advantages = {};
+    LossDenominators whole = {};  // GradientBatch
+  };
+  void backward(const Part& part);
+  TrainedStep apply();
+  // The gradients in place: those of one parameter, or all in one row if name is empty. The tensor
+  // keeps the trainer alive. Error(kFailedPrecondition) unless there are gradients, kNotFound for
+  // a name that is not trained.
+  static TensorPtr gradient(const std::shared_ptr<TrainerSession>& trainer, std::string_view name);
+  // The same as values of their own, which other calls of the trainer do not change meanwhile.
+  TensorPtr copy_gradient(std::string_view name);
+  // Changes what may change between steps; kNotChangeable naming the first other option that
+  // differs from those of the trainer.
+  void set_options(const Settings& settings);
+  // Ends a step or backward that computes now, with its micro-batch, or that waits to compute:
+  // Error(kCancelled). Without an optimizer step so far nothing has changed; between two of them
+  // the model is half-trained; after the last one the step ends as if there had been no cancel. No
+  // effect while there is none.
+  void cancel();
+  // A checkpoint of the weights, the optimizer, the counters and a text of the host in dir, of
+  // which the newest keep_last are kept (0: all). Returns its path. kFailedPrecondition while
+  // weights are not published or the model is half-trained.
+  struct Checkpoint {
+    std::string dir;
+    std::string host;
+    int64_t keep_last = 0;
+    bool replace_existing = false;
+  };
+  std::string save(const Checkpoint& checkpoint);
+  // Loads a checkpoint, or the newest one of a directory of them, and publishes its weights as its
+  // version. The trainer continues where the saved one was. Errors: load_checkpoint.
+  TrainerState load(const std::string& path);
   // The host's own algorithms, for later steps; null removes one.
   void set_custom_advantage(CustomAdvantage advantage);
   void set_custom_loss(CustomLoss loss);
@@ -72,6 +117,9 @@ class TrainerSession {
   // Final hidden states of all ids under the trained weights: (tokens, hidden) in the compute
   // dtype.
   TensorPtr hidden(std::span<const int32_t> ids);
+  // Any output of a forward under the trained weights; values are those of the critic, if there is
+  // one.
+  TensorPtr forward(const ForwardRequest& request);
   // Makes the trained weights what engines read from their next step on, whatever is running;
   // returns their version. With one compute copy a step has already done this. The weights of a
   // half-trained model are packed first: kBusy while anything computes or engines have requests on
@@ -85,8 +133,14 @@ class TrainerSession {
   struct Impl;
   // Throws unless the trained model has scores (or log-probs), as wanted.
   void require_scores(bool wanted, const char* what) const;
+  TensorPtr gradient_locked(std::string_view name, std::shared_ptr<const void> owner);
   // One update. begin is called under the leases and begins it.
   TrainedStep update(FunctionRef<void()> begin);
+  // Runs what begin began to its last micro-batch, or to a cancel.
+  void run_update(FunctionRef<void()> begin);
+  TrainedStep finished(UpdateResult result);
+  std::string config_digest() const;
+  std::string save_steady(const Checkpoint& checkpoint);  // while the weights cannot change
   std::shared_ptr<LoadedModel> model_;
   class Turn;
   std::mutex computing_;      // of a call that computes, from before its wait; locked first

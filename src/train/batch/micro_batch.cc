@@ -78,6 +78,12 @@ void MicroBatch::add_wanted(const PackItem& item, int32_t prefix_sequence, Wante
     const int32_t row = row_of(s, item.rows - 1, prefix_sequence);
     return wanted_.push_back({row, item.index, 0, s.ids.back(), inv_temperature});
   }
+  if (which == WantedTokens::kAll) {
+    for (int32_t t = 0; t < item.rows; ++t) {
+      wanted_.push_back({row_of(s, t, prefix_sequence), item.index, t, s.ids[t], inv_temperature});
+    }
+    return;
+  }
   for (int32_t g = 0; s.prompt_tokens + g <= item.rows; ++g) {
     if (!wants(s, g, which)) continue;
     wanted_.push_back({row_of(s, s.prompt_tokens + g - 1, prefix_sequence), item.index, g,

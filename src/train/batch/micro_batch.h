@@ -13,7 +13,7 @@
 namespace rl {
 
 // A wanted token: the row that predicts it, and its place in its sample. For kLast: the last row,
-// which predicts nothing.
+// which predicts nothing. For kAll: the row of the token itself, and its place among all tokens.
 struct WantedRow {
   int32_t row;
   int32_t item;       // index of its PackItem

@@ -164,9 +164,9 @@ MicroBatchPlan balanced(std::span<const PackItem> items, const PackRules& rules)
 
 PackItem make_pack_item(const Sample& sample, int32_t index, WantedTokens which) {
   PackItem item{&sample, index, 0, 0};
-  if (which == WantedTokens::kLast) {
+  if (which == WantedTokens::kLast || which == WantedTokens::kAll) {
     item.rows = static_cast<int32_t>(sample.ids.size());
-    item.wanted = 1;
+    item.wanted = which == WantedTokens::kLast ? 1 : item.rows;
     return item;
   }
   for (int64_t g = 0; g < sample.generated(); ++g) {

@@ -15,9 +15,10 @@
 
 namespace rl {
 
-// loss_mask 1; every generated token; or the row of the last token, for values of a whole sample.
-enum class WantedTokens : uint8_t { kLoss, kGenerated, kLast };
-// Not for kLast, which wants a row rather than a token.
+// loss_mask 1; every generated token; the row of the last token, for values of a whole sample; or
+// the rows of all tokens.
+enum class WantedTokens : uint8_t { kLoss, kGenerated, kLast, kAll };
+// Not for kLast and kAll, which want rows rather than tokens.
 inline bool wants(const Sample& s, int64_t generated, WantedTokens which) {
   return which == WantedTokens::kGenerated || s.loss_mask[generated] != 0;
 }

@@ -1,0 +1,79 @@
+// Everything but weights and optimizer is checked before a load, which overwrites the host's model.
+#include "core/error.h"
+#include "core/hash.h"
+#include "pipeline/session/step_watch.h"
+#include "pipeline/update/trainer_session_impl.h"
+
+namespace rl {
+namespace {
+
+// Of two checkpoints of a directory: their names are numbers with leading zeros.
+bool is_later(const std::string& a, const std::string& b) {
+  return a.size() != b.size() ? a.size() > b.size() : a > b;
+}
+
+// A newest checkpoint must be that of the last step: later ones are of another run, or of one that
+// went on from an earlier checkpoint.
+void end_other_branch(FileSystem& fs, const TrainerSession::Checkpoint& checkpoint, int64_t step) {
+  const auto newest = latest_checkpoint(fs, checkpoint.dir);
+  if (!newest || !is_later(*newest, checkpoint_path(checkpoint.dir, step))) return;
+  if (checkpoint.replace_existing) return abandon_later_checkpoints(fs, checkpoint.dir, step);
+  throw Error(Code::kAlreadyExists, str(*newest, " is of a later step than this trainer's ", step))
+      .with_location(*newest);
+}
+
+}  // namespace
+
+std::string TrainerSession::config_digest() const {
+  return checkpoint_digest(impl_->settings.set, impl_->plan, digest64("trainer"));
+}
+
+std::string TrainerSession::save(const Checkpoint& checkpoint) {
+  const std::lock_guard turn(computing_);
+  std::string path;
+  model_->with_steady_weights([&] { path = save_steady(checkpoint); });
+  return path;
+}
+
+std::string TrainerSession::save_steady(const Checkpoint& checkpoint) {
+  const std::lock_guard lock(mutex_);
+  model_->require_whole(LoadedModel::Weights::kTrained);
+  FileSystem& fs = model_->runtime().fs();
+  CheckpointMeta meta;
+  meta.step = static_cast<int64_t>(impl_->steps);
+  meta.config_digest = config_digest();
+  meta.pipeline =
+      render_trainer_state({impl_->steps, impl_->update.adaptive_kl(), checkpoint.host});
+  const CheckpointRules rules{.keep_last = checkpoint.keep_last,
+                              .replace_existing = checkpoint.replace_existing};
+  end_other_branch(fs, checkpoint, meta.step);
+  return impl_->update.save(fs, checkpoint.dir, meta, rules);
+}
+
+TrainerState TrainerSession::load(const std::string& path) {
+  const Turn turn(*this, "loading a checkpoint");
+  Runtime& runtime = model_->runtime();
+  FileSystem& fs = runtime.fs();
+  PolicyUpdate& update = impl_->update;
+  const std::string found = latest_checkpoint(fs, path).value_or(path);
+  update.trainer().require_same_frozen(fs, found);
+  const CheckpointMeta meta = read_checkpoint_meta(fs, found, config_digest());
+  TrainerState state = parse_trainer_state(meta.pipeline, found + "/manifest.json");
+  if (state.steps != static_cast<uint64_t>(meta.step)) {
+    throw Error(Code::kDataLoss, str(found, " is the checkpoint of step ", meta.step,
+                                     " but its trainer has made ", state.steps))
+        .with_location(found);
+  }
+  const LoadedModel::RunLease run(*model_, "loading a checkpoint");
+  const LoadedModel::WriteLease write(*model_, runtime.busy_timeout_ns());
+  StepWatch watch(*model_, nullptr);
+  update.load(fs, found, meta.config_digest);
+  watch.done();
+  if (state.kl_coef) update.restore_kl(*state.kl_coef);
+  impl_->steps = state.steps;
+  impl_->trained_version = model_->model().trained_version();
+  runtime.logger().log(LogLevel::kInfo, "trainer", {{"path", found}}, "loaded ", found);
+  return state;
+}
+
+}  // namespace rl

@@ -1,0 +1,276 @@
+// Checkpoints of a host's trainer: a trainer that goes on from one has the bits of one that was
+// never interrupted, whichever file operation a save died in; and checkpoints that do not belong
+// are refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "host_batch.h"
+#include "pipeline/session/engine_session.h"
+#include "run_rig.h"
+#include "support/expect_error.h"
+#include "support/fault_fs.h"
+
+namespace rl {
+namespace {
+
+using testing::for_session;
+using testing::host_batch;
+using testing::tiny_options;
+using Texts = std::vector<std::string>;
+
+// A process of its own: runtime, model and trainer.
+class Process {
+ public:
+  explicit Process(const Texts& texts = {}, FileSystem* fs = nullptr)
+      : options(for_session(tiny_options(dir_))) {
+    for (const std::string& text : texts) options.set_assignment(text);
+    RuntimeSeams seams;
+    seams.fs = fs;
+    auto runtime = std::make_shared<Runtime>(options, std::move(seams));
+    model = LoadedModel::open(std::move(runtime), options, PlanUse::kTrain);
+    trainer = std::make_unique<TrainerSession>(model, options);
+  }
+  // A step on samples that follow from its number.
+  std::string step(uint64_t n) {
+    std::vector<SamplePtr> batch = host_batch(*trainer);
+    for (const SamplePtr& s : batch) s->reward = static_cast<double>((s->id * (n + 3)) % 5);
+    return trainer->step(batch).without_times().to_json();
+  }
+
+ private:
+  const TempDir dir_;
+
+ public:
+  OptionSet options;
+  std::shared_ptr<LoadedModel> model;
+  std::unique_ptr<TrainerSession> trainer;
+};
+
+void expect_same_future(Process& a, Process& b, uint64_t first) {
+  for (uint64_t n = first; n < first + 2; ++n) EXPECT_EQ(a.step(n), b.step(n));
+  EXPECT_EQ(a.model->weight_digest(), b.model->weight_digest());
+  EXPECT_EQ(a.model->version(), b.model->version());
+}
+
+TEST(TrainerCheckpoint, ATrainerGoesOnBitForBit) {
+  const Texts cases[] = {
+      {},
+      {"schedule.name=cosine", "schedule.total_steps=6"},
+      {"algo.kl.where=loss", "algo.kl.controller=adaptive", "algo.kl.horizon=10"},
+      {"algo.advantage=gae", "algo.critic_warmup_steps=1"},
+      {"model.freeze=*norm.weight"},
+      {"trainer.epochs=2", "trainer.num_minibatches=2"}};
+  for (const Texts& texts : cases) {
+    SCOPED_TRACE(texts.empty() ? "defaults" : texts.front());
+    const TempDir dir;
+    Process whole(texts), resumed(texts);
+    for (uint64_t n = 1; n <= 3; ++n) whole.step(n);
+    const std::string path = whole.trainer->save({dir.file("c"), "row 17", 0, false});
+    EXPECT_EQ(path, dir.file("c/step_000003"));
+    const TrainerState state = resumed.trainer->load(dir.file("c"));
+    EXPECT_EQ(state.host, "row 17");
+    EXPECT_EQ(state.steps, 3u);
+    EXPECT_EQ(resumed.model->version(), whole.model->version());
+    EXPECT_EQ(resumed.trainer->trained_version(), whole.trainer->trained_version());
+    expect_same_future(whole, resumed, 4);
+  }
+}
+
+TEST(TrainerCheckpoint, AFreshTrainerWouldNotGoOnTheSame) {
+  Process whole;
+  for (uint64_t n = 1; n <= 2; ++n) whole.step(n);
+  const TempDir dir;
+  whole.model->save(dir.file("model"), Dtype::kF32, false);
+  Process same({str("model.path=", dir.file("model"))});
+  EXPECT_EQ(same.model->weight_digest(), whole.model->weight_digest());
+  whole.step(3);
+  same.step(3);
+  EXPECT_NE(same.model->weight_digest(), whole.model->weight_digest()) << "moments are lost";
+}
+
+TEST(TrainerCheckpoint, OptionsThatWereChangedArePartOfIt) {
+  const TempDir dir;
+  Process changed;
+  changed.step(1);
+  OptionSet slower = changed.options;
+  slower.set_assignment("optimizer.lr=1e-4");
+  changed.trainer->set_options(slower);
+  changed.step(2);
+  changed.trainer->save({dir.file("c"), "", 0, false});
+  Process first, same({"optimizer.lr=1e-4"});
+  expect_error(Code::kIncompatible, [&] { first.trainer->load(dir.file("c")); });
+  same.trainer->load(dir.file("c"));
+  expect_same_future(changed, same, 3);
+}
+
+// As a process that dies in the operation: no later one happens.
+TEST(TrainerCheckpoint, ASaveThatDiesLeavesTheLastCompleteState) {
+  FaultFs fs;
+  Process p({}, &fs);
+  p.step(1);
+  const TempDir first_dir;
+  p.trainer->save({first_dir.file("c"), "first", 0, false});
+  const uint64_t first_digest = p.model->weight_digest();
+  p.step(2);
+  const uint64_t second_digest = p.model->weight_digest();
+  Process loader;
+  bool finished = false;
+  for (int64_t at = 1; !finished; ++at) {
+    SCOPED_TRACE(at);
+    ASSERT_LT(at, 1000);
+    const TempDir dir;
+    std::filesystem::copy(first_dir.path(), dir.path(), std::filesystem::copy_options::recursive);
+    fs.arm({.at = at, .for_ever = true, .partial_bytes = 100});
+    bool complete = true;
+    try {
+      p.trainer->save({dir.file("c"), "second", 1, false});
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code, Code::kIo);
+      complete = false;
+    }
+    finished = fs.operations() < at;
+    fs.arm({});
+    const TrainerState state = loader.trainer->load(dir.file("c"));
+    if (complete) {
+      EXPECT_EQ(state.host, "second");
+    }
+    const bool second = state.host == "second";
+    EXPECT_EQ(state.steps, second ? 2u : 1u);
+    EXPECT_EQ(loader.model->weight_digest(), second ? second_digest : first_digest);
+  }
+  EXPECT_EQ(p.model->weight_digest(), second_digest);
+}
+
+TEST(TrainerCheckpoint, AnEarlierOneEndsAHalfTrainedModel) {
+  const TempDir dir;
+  const Texts texts = {"algo.policy_loss=custom", "trainer.num_minibatches=2"};
+  Process p(texts), other(texts);
+  bool cancels = false;
+  const auto loss_of = [](bool& cancels, TrainerSession& trainer) {
+    return [&cancels, &trainer](const AlgoArrays& in, std::span<const double> weights,
+                                std::span<double> gradient) {
+      double loss = 0;
+      for (size_t t = 0; t < weights.size(); ++t) {
+        loss -= weights[t] * in.advantages[t];
+        gradient[t] -= weights[t] * in.advantages[t];
+      }
+      if (cancels) trainer.cancel();
+      return loss;
+    };
+  };
+  bool never = false;
+  p.trainer->set_custom_loss(loss_of(cancels, *p.trainer));
+  other.trainer->set_custom_loss(loss_of(never, *other.trainer));
+  p.step(1);
+  other.step(1);
+  p.trainer->save({dir.file("c"), "", 0, false});
+  cancels = true;
+  expect_error(Code::kCancelled, [&] { p.step(2); });
+  ASSERT_TRUE(p.model->half_trained());
+  expect_error(Code::kFailedPrecondition, [&] { p.trainer->save({dir.file("d"), "", 0, false}); });
+  cancels = false;
+  p.trainer->load(dir.file("c"));
+  EXPECT_FALSE(p.model->half_trained());
+  expect_same_future(p, other, 2);
+}
+
+TEST(TrainerCheckpoint, NamesAreThoseOfSteps) {
+  const TempDir dir;
+  Process p;
+  const TrainerSession::Checkpoint plain{dir.file("c"), "", 2, false};
+  TrainerSession::Checkpoint replacing = plain;
+  replacing.replace_existing = true;
+  p.trainer->save(plain);  // before the first step
+  EXPECT_EQ(expect_error(Code::kAlreadyExists, [&] { p.trainer->save(plain); }).location,
+            dir.file("c/step_000000"));
+  for (uint64_t n = 1; n <= 3; ++n) {
+    p.step(n);
+    p.trainer->save(plain);
+  }
+  EXPECT_FALSE(real_fs().exists(dir.file("c/step_000001"))) << "two are kept";
+  EXPECT_TRUE(real_fs().exists(dir.file("c/step_000002")));
+  // A trainer that goes on from an earlier one is on another way.
+  p.trainer->load(dir.file("c/step_000002"));
+  EXPECT_EQ(expect_error(Code::kAlreadyExists, [&] { p.trainer->save(plain); }).location,
+            dir.file("c/step_000003"));
+  p.trainer->save(replacing);
+  EXPECT_FALSE(real_fs().exists(dir.file("c/step_000003")));
+  EXPECT_TRUE(real_fs().exists(dir.file("c/step_000003.abandoned")));
+  EXPECT_EQ(p.trainer->load(dir.file("c")).steps, 2u);
+}
+
+TEST(TrainerCheckpoint, WhatDoesNotBelongIsRefused) {
+  const TempDir dir;
+  Process p;
+  p.step(1);
+  const std::string path = p.trainer->save({dir.file("c"), "", 0, false});
+  const auto refused = [&](Code code, const Texts& texts) {
+    Process other(texts);
+    const uint64_t before = other.model->weight_digest();
+    expect_error(code, [&] { other.trainer->load(path); });
+    EXPECT_EQ(other.model->weight_digest(), before);
+    other.step(1);
+  };
+  refused(Code::kIncompatible, {"optimizer.lr=1e-3"});
+  refused(Code::kIncompatible, {"model.freeze=*norm.weight"});
+  refused(Code::kIncompatible, {"trainer.max_tokens_per_device=64"});
+  refused(Code::kIncompatible, {"algo.advantage=gae"});
+  expect_error(Code::kNotFound, [&] { p.trainer->load(dir.file("none")); });
+  p.step(2);
+  const uint64_t digest = p.model->weight_digest();
+  std::filesystem::resize_file(path + "/masters.safetensors", 100);
+  expect_error(Code::kDataLoss, [&] { p.trainer->load(path); });
+  EXPECT_EQ(p.model->weight_digest(), digest);
+  p.step(3);
+}
+
+TEST(TrainerCheckpoint, NothingElseUsesTheWeightsMeanwhile) {
+  const TempDir dir;
+  Process p({"model.compute_copies=2"});
+  p.step(1);
+  const TrainerSession::Checkpoint to{dir.file("c"), "", 0, false};
+  EXPECT_EQ(expect_error(Code::kFailedPrecondition, [&] { p.trainer->save(to); }).code,
+            Code::kFailedPrecondition)
+      << "not published";
+  p.trainer->publish();
+  const std::string path = p.trainer->save(to);
+  EngineSession engine(p.model, p.options);
+  Request r = request_from(p.options);
+  r.prompt = {1, 2, 3};
+  engine.submit(r);
+  expect_error(Code::kBusy, [&] { p.trainer->load(path); });
+  engine.run();
+  engine.take_finished();
+  p.trainer->load(path);
+  {
+    const LoadedModel::WriteLease lease(*p.model, 0);
+    expect_error(Code::kBusy, [&] { p.trainer->save(to); });
+  }
+}
+
+TEST(TrainerState, HasAFormOfItsOwn) {
+  for (const TrainerState& state :
+       {TrainerState{}, TrainerState{7, 0.25, "a \"text\"\n"}, TrainerState{1, {}, "x"}}) {
+    const TrainerState read = parse_trainer_state(render_trainer_state(state), "m");
+    EXPECT_EQ(read.steps, state.steps);
+    EXPECT_EQ(read.kl_coef, state.kl_coef);
+    EXPECT_EQ(read.host, state.host);
+  }
+  const auto refused = [](Code code, const char* text) {
+    EXPECT_EQ(expect_error(code, [&] { parse_trainer_state(text, "m"); }).location.substr(0, 1),
+              "m")
+        << text;
+  };
+  refused(Code::kIncompatible, R"({"trainer_format": 2, "steps": 1, "host": ""})");
+  refused(Code::kDataLoss, R"({"steps": 1, "host": ""})");
+  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": -1, "host": ""})");
+  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": 1, "host": 2})");
+  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": 1, "host": "", "kl_coef": -1})");
+  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": 1, "host": "", "more": 1})");
+  refused(Code::kDataLoss, R"([1])");
+}
+
+}  // namespace
+}  // namespace rl
