@@ -191,7 +191,18 @@ RL_AT(rl_step, struct_size, 0);
 RL_AT(rl_step, batch, 8);
 RL_AT(rl_step, advantages, 16);
 RL_AT(rl_step, num_advantages, 24);
-RL_AT_LEAST(rl_step, 32);
+RL_AT(rl_step, total_tokens, 32);
+RL_AT(rl_step, total_sequences, 40);
+RL_AT_LEAST(rl_step, 48);
+
+RL_AT(rl_checkpoint, struct_size, 0);
+RL_AT(rl_checkpoint, dir, 8);
+RL_AT(rl_checkpoint, dir_len, 16);
+RL_AT(rl_checkpoint, state, 24);
+RL_AT(rl_checkpoint, state_len, 32);
+RL_AT(rl_checkpoint, keep_last, 40);
+RL_AT(rl_checkpoint, flags, 48);
+RL_AT_LEAST(rl_checkpoint, 56);
 
 RL_AT(rl_forward, struct_size, 0);
 RL_AT(rl_forward, output, 8);
@@ -199,7 +210,9 @@ RL_AT(rl_forward, batch, 16);
 RL_AT(rl_forward, ids, 24);
 RL_AT(rl_forward, num_prompt, 40);
 RL_AT(rl_forward, temperature, 48);
-RL_AT_LEAST(rl_forward, 56);
+RL_AT(rl_forward, rows, 56);
+RL_AT(rl_forward, num_rows, 64);
+RL_AT_LEAST(rl_forward, 72);
 
 RL_AT(rl_algo_tokens, struct_size, 0);
 RL_AT(rl_algo_tokens, lengths, 8);

@@ -68,8 +68,8 @@ SaveArgs save_args(const char* dir, size_t dir_len, int32_t dtype, uint64_t flag
 }
 
 PlanUse plan_use_arg(int32_t use) {
-  if (use >= RL_USE_MODEL && use <= RL_USE_PARTS) return static_cast<PlanUse>(use);
-  refuse("use", str("is ", use, ", expected RL_USE_MODEL to RL_USE_PARTS"));
+  if (use >= RL_USE_MODEL && use <= RL_USE_FORWARD) return static_cast<PlanUse>(use);
+  refuse("use", str("is ", use, ", expected RL_USE_MODEL to RL_USE_FORWARD"));
 }
 
 void check_index(size_t index, size_t count) {

@@ -6,11 +6,13 @@
 
 namespace rl::abi {
 
-rl_bytes* make_bytes(std::string text) {
+std::shared_ptr<const std::string> aligned_bytes(std::string text) {
   // Short strings are stored inline, at an odd multiple of 8; a reserved one is on the heap.
   if (text.capacity() < kMinHeapBytes) text.reserve(kMinHeapBytes);
-  return issue<rl_bytes>(std::make_shared<const std::string>(std::move(text)));
+  return std::make_shared<const std::string>(std::move(text));
 }
+
+rl_bytes* make_bytes(std::string text) { return issue<rl_bytes>(aligned_bytes(std::move(text))); }
 
 rl_bytes* make_id_bytes(std::span<const int32_t> ids) {
   std::string bytes(ids.size_bytes(), '\0');

@@ -3,6 +3,7 @@
 #include "abi/guard.h"
 #include "core/tensor_exchange.h"
 #include "pipeline/session/weight_tensors.h"
+#include "pipeline/update/trainer_session.h"
 
 using namespace rl;
 using namespace rl::abi;
@@ -188,6 +189,20 @@ rl_status rl_model_weight(const rl_model* model, const char* name, size_t name_l
     const bool copied = (request_flags(request) & RL_TENSOR_COPY) != 0;
     require(out, "out");
     *out = issue<rl_tensor>(copied ? copy_weight(*source, wanted) : lend_weight(source, wanted));
+  });
+}
+
+rl_status rl_trainer_gradient(rl_trainer* trainer, const char* name, size_t name_len,
+                              const rl_tensor_request* request, rl_tensor** out, rl_error** err) {
+  clear(out);
+  return guarded(err, trainer, [&] {
+    const auto source = use(trainer, "trainer");
+    const std::string_view wanted = name_arg(name, name_len, "name");
+    const uint64_t flags = request_flags(request);
+    require(out, "out");
+    const bool copied = (flags & RL_TENSOR_COPY) != 0;
+    *out = issue<rl_tensor>(copied ? source->copy_gradient(wanted)
+                                   : TrainerSession::gradient(source, wanted));
   });
 }
 

@@ -1,7 +1,7 @@
 // Trainers for a host's own loop, and the profiler.
-#include <cmath>
-#include <cstring>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "abi/arguments.h"
 #include "abi/bytes.h"
@@ -13,74 +13,61 @@ using namespace rl::abi;
 
 namespace {
 
+// The advantages of a step, one per sample; none if they follow from the rewards.
+std::optional<std::span<const double>> advantages_of(const rl_step& step, size_t num_samples) {
+  const auto given = array_arg(step.advantages, step.num_advantages, "step.advantages");
+  if (step.advantages == nullptr) return std::nullopt;
+  if (given.size() != num_samples) {
+    refuse("step.num_advantages",
+           str("is ", given.size(), " but the batch has ", num_samples, " samples"));
+  }
+  return given;
+}
+
+void refuse_total(const char* field, uint64_t total) {
+  if (total == 0) return;
+  refuse(field, str("is ", total, ", but a step trains on a whole batch; use rl_trainer_backward"));
+}
+
 // Uses the rewards as they are when the call begins.
 TrainedStep train(TrainerSession& trainer, const rl_step& step) {
   const auto box = use(step.batch, "step.batch");
-  const auto given = array_arg(step.advantages, step.num_advantages, "step.advantages");
-  if (step.advantages == nullptr) return trainer.step(box->samples, box->rewards());
-  if (given.size() != box->samples.size()) {
-    refuse("step.num_advantages",
-           str("is ", given.size(), " but the batch has ", box->samples.size(), " samples"));
-  }
-  return trainer.step_with_advantages(box->samples, box->rewards(), given);
+  const auto given = advantages_of(step, box->samples.size());
+  refuse_total("step.total_tokens", step.total_tokens);
+  refuse_total("step.total_sequences", step.total_sequences);
+  if (!given) return trainer.step(box->samples, box->rewards());
+  return trainer.step_with_advantages(box->samples, box->rewards(), *given);
 }
 
-void refuse_range(const char* field, std::string message) {
-  throw Error(Code::kOutOfRange, str("parameter ", field, " ", message)).with_key(field);
+void compute_gradients(TrainerSession& trainer, const rl_step& step) {
+  const auto box = use(step.batch, "step.batch");
+  const std::vector<SampleRewards> rewards = box->rewards();
+  trainer.backward({box->samples,
+                    rewards,
+                    advantages_of(step, box->samples.size()),
+                    {.num_tokens = static_cast<double>(step.total_tokens),
+                     .num_sequences = static_cast<double>(step.total_sequences)}});
 }
 
-// The sequence of ids as a sample.
-SamplePtr sequence_of(const rl_forward& in) {
-  const auto ids = array_arg(in.ids, in.num_ids, "forward.ids");
-  if (ids.empty()) refuse("forward.num_ids", "is 0");
-  if (ids.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    refuse_range("forward.num_ids", str("is ", ids.size()));
-  }
-  const bool cut = in.output == RL_OUTPUT_LOGPROBS;
-  if (cut && (in.num_prompt == 0 || in.num_prompt >= in.num_ids)) {
-    refuse_range("forward.num_prompt", str("is ", in.num_prompt, " of ", in.num_ids, " ids"));
-  }
-  if (cut && (!(in.temperature > 0) || !std::isfinite(in.temperature))) {
-    refuse_range("forward.temperature", str("is ", in.temperature, "; it must be > 0"));
-  }
-  auto sample = std::make_shared<Sample>();
-  sample->ids.assign(ids.begin(), ids.end());
-  sample->prompt_tokens = cut ? static_cast<int32_t>(in.num_prompt) : 1;
-  sample->temperature = cut ? in.temperature : 1;
-  return sample;
+std::shared_ptr<StepEvent> event_of(TrainedStep done) {
+  auto event = std::make_shared<StepEvent>();
+  event->step = done.step;
+  event->version = done.version;
+  event->metrics = std::move(done);
+  return event;
 }
 
-std::vector<SamplePtr> sequences_of(const rl_forward& in) {
-  if (in.batch == nullptr) return {sequence_of(in)};
-  if (in.ids != nullptr || in.num_ids != 0) refuse("forward.ids", "is given beside forward.batch");
-  return use(in.batch, "forward.batch")->samples;
-}
-
-TensorPtr tensor_of(const std::vector<float>& values) {
-  const OwnedTensor out = make_tensor(ElementType::kF32, {static_cast<int64_t>(values.size())});
-  std::memcpy(out.data, values.data(), values.size() * sizeof(float));
-  return out.tensor;
-}
-
-TensorPtr forward_output(TrainerSession& trainer, const rl_forward& in) {
-  switch (in.output) {
-    case RL_OUTPUT_LOGPROBS:
-      return tensor_of(trainer.logprobs(sequences_of(in)));
-    case RL_OUTPUT_SCORES:
-      return tensor_of(trainer.scores(sequences_of(in)));
-    case RL_OUTPUT_HIDDEN:
-      break;
-    default:
-      refuse("forward.output",
-             str("is ", in.output, ", expected RL_OUTPUT_LOGPROBS to RL_OUTPUT_SCORES"));
+TrainerSession::Checkpoint checkpoint_of(const rl_checkpoint& in) {
+  TrainerSession::Checkpoint out;
+  out.dir = path_arg(in.dir, in.dir_len, "checkpoint.dir");
+  out.host = text_arg(in.state, in.state_len, "checkpoint.state");
+  if (in.keep_last > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    refuse("checkpoint.keep_last", str("is ", in.keep_last));
   }
-  const std::vector<SamplePtr> sequences = sequences_of(in);
-  if (in.batch != nullptr) {
-    throw Error(Code::kUnsupported,
-                "parameter forward.batch is given, but hidden states are those of forward.ids")
-        .with_key("forward.batch");
-  }
-  return trainer.hidden(sequences.front()->ids);
+  out.keep_last = static_cast<int64_t>(in.keep_last);
+  flags_arg(in.flags, RL_SAVE_REPLACE, "checkpoint.flags");
+  out.replace_existing = (in.flags & RL_SAVE_REPLACE) != 0;
+  return out;
 }
 
 }  // namespace
@@ -104,29 +91,65 @@ rl_status rl_trainer_step(rl_trainer* trainer, const rl_step* step, rl_event** o
     const rl_step input = input_struct(step, "step");
     require(out, "out");
     Reserved<rl_event> place;
-    const auto event = std::make_shared<StepEvent>();
-    TrainedStep done = train(*target, input);
-    event->step = done.step;
-    event->version = done.version;
-    event->metrics = std::move(done);
-    *out = place.fill(event);
+    *out = place.fill(event_of(train(*target, input)));
   });
 }
 
-void rl_forward_init(rl_forward* forward, size_t size) {
-  if (!init_struct(forward, size, sizeof(*forward))) return;
-  forward->output = RL_OUTPUT_LOGPROBS;
-  forward->temperature = 1;
+rl_status rl_trainer_backward(rl_trainer* trainer, const rl_step* step, rl_error** err) {
+  return guarded(err, trainer, [&] {
+    const auto target = use(trainer, "trainer");
+    compute_gradients(*target, input_struct(step, "step"));
+  });
 }
 
-rl_status rl_trainer_forward(rl_trainer* trainer, const rl_forward* forward, rl_tensor** out,
-                             rl_error** err) {
+rl_status rl_trainer_apply(rl_trainer* trainer, rl_event** out, rl_error** err) {
   clear(out);
   return guarded(err, trainer, [&] {
     const auto target = use(trainer, "trainer");
-    const rl_forward input = input_struct(forward, "forward");
     require(out, "out");
-    *out = issue<rl_tensor>(forward_output(*target, input));
+    Reserved<rl_event> place;
+    *out = place.fill(event_of(target->apply()));
+  });
+}
+
+rl_status rl_trainer_cancel(rl_trainer* trainer, rl_error** err) {
+  return guarded(err, trainer, [&] { use(trainer, "trainer")->cancel(); });
+}
+
+rl_status rl_trainer_set_options(rl_trainer* trainer, const rl_options* options, rl_error** err) {
+  return guarded(err, trainer, [&] {
+    const auto target = use(trainer, "trainer");
+    target->set_options(use(options, "options")->copy());
+  });
+}
+
+void rl_checkpoint_init(rl_checkpoint* checkpoint, size_t size) {
+  if (!init_struct(checkpoint, size, sizeof(*checkpoint))) return;
+  checkpoint->dir_len = RL_NUL_TERMINATED;
+}
+
+rl_status rl_trainer_save(rl_trainer* trainer, const rl_checkpoint* checkpoint, rl_bytes** path,
+                          rl_error** err) {
+  clear(path);
+  return guarded(err, trainer, [&] {
+    const auto source = use(trainer, "trainer");
+    const rl_checkpoint input = input_struct(checkpoint, "checkpoint");
+    const TrainerSession::Checkpoint to = checkpoint_of(input);
+    require(path, "path");
+    Reserved<rl_bytes> place;
+    *path = place.fill(aligned_bytes(source->save(to)));
+  });
+}
+
+rl_status rl_trainer_load(rl_trainer* trainer, const char* path, size_t path_len, rl_bytes** state,
+                          rl_error** err) {
+  clear(state);
+  return guarded(err, trainer, [&] {
+    const auto target = use(trainer, "trainer");
+    const std::string from = path_arg(path, path_len, "path");
+    require(state, "state");
+    Reserved<rl_bytes> place;
+    *state = place.fill(aligned_bytes(target->load(from).host));
   });
 }
 

@@ -206,6 +206,69 @@ struct Beside {
   }
 };
 
+// What needs weights that another call trains.
+struct TrainerParts {
+  Host& host;
+  rl_model* served = nullptr;    // for forwards
+  rl_trainer* halved = nullptr;  // holds gradients
+  rl_step step = {};
+
+  explicit TrainerParts(Host& host) : host(host) {
+    EXPECT_RL_OK(rl_model_open(host.runtime, host.options, RL_USE_FORWARD, &served, &err));
+    EXPECT_RL_OK(rl_trainer_create(host.model, host.options, &halved, &err));
+    rl_step_init(&step, sizeof step);
+    step.batch = host.batch;
+    EXPECT_RL_OK(rl_trainer_backward(halved, &step, &err));
+  }
+  ~TrainerParts() {
+    rl_trainer_destroy(halved);
+    rl_model_destroy(served);
+  }
+
+  rl_status forward(int32_t output, const uint64_t* row) const {
+    rl_forward input;
+    rl_forward_init(&input, sizeof input);
+    input.output = output;
+    input.batch = host.batch;
+    input.rows = row;
+    input.num_rows = row != nullptr ? 1 : 0;
+    rl_tensor* none = nullptr;
+    return rl_model_forward(served, &input, &none, nullptr);
+  }
+  void expect_busy(const std::string& dir) const {
+    EXPECT_EQ(forward(RL_OUTPUT_LOGPROBS, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_trainer_backward(halved, &step, nullptr), RL_BUSY);
+    rl_event* event = nullptr;
+    EXPECT_EQ(rl_trainer_apply(halved, &event, nullptr), RL_BUSY);
+    rl_checkpoint checkpoint;
+    rl_checkpoint_init(&checkpoint, sizeof checkpoint);
+    checkpoint.dir = dir.c_str();
+    rl_bytes* bytes = nullptr;
+    EXPECT_EQ(rl_trainer_save(halved, &checkpoint, &bytes, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_trainer_load(halved, dir.data(), dir.size(), &bytes, nullptr), RL_BUSY);
+  }
+};
+
+TEST(Codes, OfGradientsAndForwards) {
+  Host host;
+  const TrainerParts parts(host);
+  const uint64_t far = 9999;
+  EXPECT_EQ(parts.forward(RL_OUTPUT_LOGITS, &far), RL_OUT_OF_RANGE);
+  set(host.options, "algo.advantage", "custom");
+  rl_trainer* trainer = nullptr;
+  EXPECT_RL_OK(rl_trainer_create(host.model, host.options, &trainer, &err));
+  int32_t answer = 1;
+  const auto advantage = [](void* user_data, const rl_algo_tokens*, double* out) {
+    out[0] = std::nan("");
+    return *static_cast<int32_t*>(user_data);
+  };
+  EXPECT_RL_OK(rl_trainer_set_advantage(trainer, advantage, &answer, nullptr, &err));
+  EXPECT_EQ(rl_trainer_backward(trainer, &parts.step, nullptr), RL_CANCELLED);
+  answer = 0;
+  EXPECT_EQ(rl_trainer_backward(trainer, &parts.step, nullptr), RL_NON_FINITE);
+  rl_trainer_destroy(trainer);
+}
+
 // One copy of the weights is trained meanwhile: nothing that computes, reads them or needs them may
 // begin, and the runtime waits for nothing.
 TEST(Codes, OfCallsBesideATrainingStep) {
@@ -227,6 +290,7 @@ TEST(Codes, OfCallsBesideATrainingStep) {
   EXPECT_RL_OK(rl_engine_drain(held, 0, &err));  // its request waits for the end of the drain
   EXPECT_RL_OK(rl_engine_create(host.model, nullptr, &asleep, &err));
   EXPECT_RL_OK(rl_engine_sleep(asleep, 1, &err));
+  const TrainerParts parts(host);
   set(host.options, "algo.advantage", "gae");
   rl_trainer *trainer = nullptr, *other = nullptr;
   EXPECT_RL_OK(rl_trainer_create(host.model, host.options, &other, &err));
@@ -262,6 +326,7 @@ TEST(Codes, OfCallsBesideATrainingStep) {
     EXPECT_EQ(forward(other, RL_OUTPUT_LOGPROBS, kPrompt, 3, 1, 1, &tensor, nullptr), RL_BUSY);
     rl_event* event = nullptr;
     EXPECT_EQ(train(other, host.batch, &event, nullptr), RL_BUSY);
+    parts.expect_busy(unsaved);
     EXPECT_EQ(rl_trainer_publish(other, &number, nullptr), RL_BUSY);
     EXPECT_EQ(
         rl_trainer_save_critic(other, unsaved.data(), unsaved.size(), RL_DTYPE_F32, 0, nullptr),

@@ -74,12 +74,18 @@ TEST(AbiParts, AForwardThatCannotBeIsNamed) {
   refused(RL_OUT_OF_RANGE, "forward.temperature", [](rl_forward& f) { f.temperature = 0; });
   refused(RL_INVALID_ARGUMENT, "forward.num_ids", [](rl_forward& f) { f.num_ids = 0; });
   refused(RL_INVALID_ARGUMENT, "forward.ids", [&](rl_forward& f) { f.batch = host.batch; });
-  refused(RL_UNSUPPORTED, "forward.batch", [&](rl_forward& f) {
-    f.output = RL_OUTPUT_HIDDEN;
-    f.batch = host.batch;
-    f.ids = nullptr;
-    f.num_ids = 0;
+  const uint64_t rows[] = {2, 3};
+  refused(RL_INVALID_ARGUMENT, "forward.output",
+          [](rl_forward& f) { f.output = RL_OUTPUT_LOGITS + 1; });
+  refused(RL_INVALID_ARGUMENT, "forward.rows", [&](rl_forward& f) { f.rows = rows; });
+  refused(RL_INVALID_ARGUMENT, "forward.rows", [](rl_forward& f) { f.num_rows = 1; });
+  refused(RL_OUT_OF_RANGE, "forward.rows", [&](rl_forward& f) {
+    f.output = RL_OUTPUT_LOGITS;
+    f.rows = rows;
+    f.num_rows = 2;
   });
+  refused(RL_FAILED_PRECONDITION, "algo.objective",
+          [](rl_forward& f) { f.output = RL_OUTPUT_VALUES; });
   refused(RL_FAILED_PRECONDITION, "algo.objective",
           [](rl_forward& f) { f.output = RL_OUTPUT_SCORES; });
 }

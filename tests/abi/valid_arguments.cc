@@ -56,6 +56,8 @@ const Texts& texts() {
       {"rl_constant name", "RL_OK"},
       {"rl_event_metric_named name", "actor/loss"},
       {"rl_model_weight name", "model.norm.weight"},
+      {"rl_trainer_gradient name", "model.norm.weight"},
+      {"rl_trainer_load path", RL_TEST_OUTPUT "/none"},
       {"rl_option_choice key", "model.dtype"},
       {"rl_options_set_bool key", "sampling.ignore_eos"},
       {"rl_options_set_f64 key", "optimizer.lr"},
@@ -83,6 +85,10 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_pipeline_evaluate", RL_FAILED_PRECONDITION},     // no eval.path
       {"rl_pipeline_save_critic", RL_FAILED_PRECONDITION},  // no critic
       {"rl_trainer_save_critic", RL_FAILED_PRECONDITION},
+      {"rl_trainer_apply", RL_FAILED_PRECONDITION},  // no gradients
+      {"rl_trainer_gradient", RL_FAILED_PRECONDITION},
+      {"rl_trainer_load", RL_NOT_FOUND},
+      {"rl_model_forward", RL_FAILED_PRECONDITION},          // the model is a pipeline's
       {"rl_pipeline_close_result", RL_FAILED_PRECONDITION},  // it did not run
       {"rl_engine_step", RL_IDLE},                           // no request
       {"rl_engine_take", RL_IDLE},
@@ -293,6 +299,11 @@ void Arguments::set_struct(size_t i, const Host& host) {
     rl_take_init(reinterpret_cast<rl_take*>(results_[i]), sizeof(rl_take));
   } else if (p.type == std::string("rl_drop")) {
     rl_drop_init(reinterpret_cast<rl_drop*>(results_[i]), sizeof(rl_drop));
+  } else if (p.type == std::string("rl_checkpoint")) {
+    auto* const checkpoint = reinterpret_cast<rl_checkpoint*>(results_[i]);
+    rl_checkpoint_init(checkpoint, sizeof *checkpoint);
+    checkpoint->dir = RL_TEST_OUTPUT "/checkpoints";
+    checkpoint->flags = RL_SAVE_REPLACE;
   } else if (p.type == std::string("rl_forward")) {
     auto* const forward = reinterpret_cast<rl_forward*>(results_[i]);
     rl_forward_init(forward, sizeof *forward);

@@ -34,6 +34,56 @@ def test_given_advantages_replace_rewards(host):
     assert len(trainer.hidden([1, 2, 3])) == 3
 
 
+def test_a_step_in_two_halves_takes_the_gradients_as_the_host_leaves_them(host):
+    batch, trainer = host.group(), rl.Trainer(host.model)
+    before = host.model.digest
+    trainer.backward(batch)
+    all_of_them, norm = trainer.gradient(), trainer.gradient("model.norm.weight", copy=True)
+    assert all_of_them.shape[0] > len(norm) == 64 and not all_of_them.read_only
+    view = all_of_them.memoryview()
+    view[0] = float("nan")
+    event = trainer.apply()
+    assert event.metric("training/skipped_steps") == 1 and host.model.digest == before
+    trainer.backward(batch, total_tokens=100, total_sequences=10)
+    assert trainer.apply().metric("actor/grad_norm") > 0
+    assert host.model.version == 1 and host.model.digest != before
+    with pytest.raises(rl.Error) as raised:
+        trainer.apply()
+    assert raised.value.code == rl.Code.FAILED_PRECONDITION
+
+
+def test_a_trainer_goes_on_from_its_checkpoint(host, tmp_path):
+    batch, trainer = host.group(), rl.Trainer(host.model)
+    trainer.step(batch)
+    path = trainer.save(tmp_path / "c", "row \u03c0", keep_last=2)
+    assert path.endswith("step_000001")
+    digest = host.model.digest
+    trainer.step(batch)
+    following = host.model.digest
+    assert trainer.load(tmp_path / "c") == "row \u03c0" and host.model.digest == digest
+    trainer.step(batch)
+    assert host.model.digest == following
+    changed = host.options.clone()
+    changed["optimizer.lr"] = 0.0
+    trainer.set_options(changed)
+    assert trainer.step(batch).metric("actor/lr") == 0
+    trainer.cancel()  # nothing runs
+
+
+def test_forwards_need_no_trainer(host):
+    batch, trainer = host.group(), rl.Trainer(host.model)
+    served = rl.Model(host.runtime, host.options, rl.Use.FORWARD)
+    for output in (rl.Output.LOGPROBS, rl.Output.ENTROPIES):
+        assert bytes(served.forward(output, batch).memoryview()) == \
+            bytes(trainer.forward(output, batch).memoryview())
+    rows = served.forward(rl.Output.LOGITS, batch, rows=[4, 0])
+    assert rows.shape == (2, host.model.info.vocab)
+    assert served.forward(rl.Output.HIDDEN, batch).shape[1] == host.model.info.hidden
+    with pytest.raises(rl.Error) as raised:
+        served.forward(rl.Output.VALUES, batch)
+    assert raised.value.code == rl.Code.FAILED_PRECONDITION
+
+
 def test_an_engine_returns_samples_as_they_finish(host):
     engine = rl.Engine(host.model)
     short = rl.Options({"sampling.max_new_tokens": 1})

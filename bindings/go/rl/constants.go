@@ -218,6 +218,9 @@ const (
 
 	// UseParts is RL_USE_PARTS: an engine and a trainer with working memory of their own.
 	UseParts Use = 5
+
+	// UseForward is RL_USE_FORWARD: a model and its forwards (rl_model_forward).
+	UseForward Use = 6
 )
 
 // Device: Kinds of devices, each with memory of its own. The numbers are those of DLPack.
@@ -403,18 +406,27 @@ const (
 	PeriodInterval Period = 2
 )
 
-// Output: What a forward computes, under the weights of the last step.
+// Output: What a forward computes. Tokens are those after the prompt, samples of a batch one after the other; rows are ids of the input, of a batch likewise one sample after the other.
 type Output int32
 
 const (
-	// OutputLogprobs is RL_OUTPUT_LOGPROBS: [tokens], RL_DTYPE_F32, nats: log softmax(logits / temperature)[id] of every token after the prompt, given the ids before it; samples of a batch one after the other.
+	// OutputLogprobs is RL_OUTPUT_LOGPROBS: [tokens], RL_DTYPE_F32, nats: log softmax(logits / temperature)[id] of every token, given the ids before it.
 	OutputLogprobs Output = 1
 
-	// OutputHidden is RL_OUTPUT_HIDDEN: [num_ids, hidden] in the model's compute dtype, of ids alone: row t is the output of the last norm for ids[t], from which the head computes the log-probs of ids[t + 1].
+	// OutputHidden is RL_OUTPUT_HIDDEN: [rows, hidden] in the model's compute dtype: the output of the last norm for the id, from which the head computes the log-probs of the next one.
 	OutputHidden Output = 2
 
-	// OutputScores is RL_OUTPUT_SCORES: [samples], RL_DTYPE_F32, with algo.objective = reward_model: the value at the last token of each; a model that rl_model_save writes scores the same through model.reward_path.
+	// OutputScores is RL_OUTPUT_SCORES: [samples], RL_DTYPE_F32, with a scalar head: the value at the last token of each; a model that rl_model_save writes scores the same through model.reward_path.
 	OutputScores Output = 3
+
+	// OutputEntropies is RL_OUTPUT_ENTROPIES: [tokens], RL_DTYPE_F32, nats: of the distributions that RL_OUTPUT_LOGPROBS is of.
+	OutputEntropies Output = 4
+
+	// OutputValues is RL_OUTPUT_VALUES: [tokens], RL_DTYPE_F32: the value of the ids before each token, by the critic of a trainer with algo.advantage = gae, or by a scalar head.
+	OutputValues Output = 5
+
+	// OutputLogits is RL_OUTPUT_LOGITS: [rows, vocab], RL_DTYPE_F32: of the id after the row, before temperature.
+	OutputLogits Output = 6
 )
 
 // SampleArray: Arrays of a sample, for rl_batch_tensor and rl_event_tensor; see rl_sample_view.

@@ -8,6 +8,7 @@ import "C"
 import (
 	"math"
 	"runtime"
+	"unsafe"
 )
 
 // Tensor is an array with a shape: a weight, what a sample holds, hidden states, or values of the
@@ -147,6 +148,26 @@ func TensorValues[T Element](t *Tensor) ([]T, error) {
 		return nil, invalid("tensor", "elements are not in row-major order: %+v", info)
 	}
 	return copied[T]((*byte)(raw.data), C.size_t(info.NumElements)), nil
+}
+
+// FillTensor writes the elements of a row-major tensor that may be written to, such as a gradient.
+func FillTensor[T Element](t *Tensor, values []T) error {
+	if t != nil {
+		defer t.reading()()
+	}
+	raw, err := t.info()
+	if err != nil {
+		return err
+	}
+	info := infoOf(&raw)
+	if info.ReadOnly || info.DType != dtypeOf[T]() || !info.rowMajor() {
+		return invalid("tensor", "elements of type %T cannot be written: %+v", *new(T), info)
+	}
+	if len(values) != info.NumElements {
+		return invalid("values", "are %d for %d elements", len(values), info.NumElements)
+	}
+	copy(unsafe.Slice((*T)(unsafe.Pointer(raw.data)), len(values)), values)
+	return nil
 }
 
 func (i *TensorInfo) rowMajor() bool {

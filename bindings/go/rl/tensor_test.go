@@ -229,3 +229,75 @@ func TestACriticIsAModelOnDisk(t *testing.T) {
 		t.Errorf("%s %v", config, err)
 	}
 }
+
+func TestAStepInTwoHalvesTakesTheGradientsOfTheHost(t *testing.T) {
+	h := newHost(t, UseParts)
+	trainer, batch, before := h.trainer(), h.scored(), h.digest()
+	ok(t, trainer.Backward(batch, nil, Totals{}))
+	gradients := value[*Tensor](t)(trainer.Gradient("", 0))
+	values := floats(t)(gradients, nil)
+	ok(t, FillTensor(gradients, make([]float32, len(values))))
+	expect(t, FillTensor(gradients, []float32{1}), ErrInvalidArgument)
+	if got := floats(t)(trainer.Gradient("", TensorCopy)); got[0] != 0 || len(got) != len(values) {
+		t.Error(got[0], len(got))
+	}
+	if got := floats(t)(trainer.Gradient(norm, TensorCopy)); len(got) != 64 {
+		t.Error(len(got))
+	}
+	ok(t, trainer.Backward(batch, nil, Totals{Tokens: 100, Sequences: 10}))
+	event := value[*Event](t)(trainer.Apply())
+	defer event.Close()
+	if h.digest() == before {
+		t.Error("the weights are as before")
+	}
+	_, err := trainer.Apply()
+	expect(t, err, ErrFailedPrecondition)
+}
+
+func TestATrainerGoesOnFromItsCheckpoint(t *testing.T) {
+	h := newHost(t, UseParts)
+	trainer, batch, dir := h.trainer(), h.scored(), t.TempDir()
+	step := func() uint64 {
+		t.Helper()
+		event := value[*Event](t)(trainer.Step(batch, nil))
+		event.Close()
+		return h.digest()
+	}
+	first := step()
+	path := value[string](t)(trainer.Save(dir, "row 17", 2, 0))
+	if filepath.Base(path) != "step_000001" {
+		t.Error(path)
+	}
+	_, err := trainer.Save(dir, "", 0, 0)
+	expect(t, err, ErrAlreadyExists)
+	second := step()
+	if state := value[string](t)(trainer.Load(dir)); state != "row 17" || h.digest() != first {
+		t.Error(state)
+	}
+	if step() != second {
+		t.Error("it went on otherwise")
+	}
+	ok(t, trainer.SetOptions(h.options))
+	ok(t, trainer.Cancel())
+}
+
+func TestForwardsNeedNoTrainer(t *testing.T) {
+	h := newHost(t, UseParts)
+	batch := h.scored()
+	served := value[*Model](t)(h.runtime.Open(h.options, UseForward))
+	defer served.Close()
+	for _, output := range []Output{OutputLogprobs, OutputEntropies} {
+		a := floats(t)(served.Forward(output, batch, nil))
+		b := floats(t)(h.trainer().Forward(output, batch, nil))
+		if !reflect.DeepEqual(a, b) {
+			t.Error(output, a, b)
+		}
+	}
+	rows := value[*Tensor](t)(served.Forward(OutputLogits, batch, []uint64{4, 0}))
+	defer rows.Close()
+	if shape := value[TensorInfo](t)(rows.Info()).Shape; shape[0] != 2 {
+		t.Error(shape)
+	}
+	_, err := h.model.Forward(OutputLogprobs, batch, nil)
+	expect(t, err, ErrFailedPrecondition)
+}

@@ -30,21 +30,118 @@ func (t *Trainer) Step(batch *Batch, advantages []float64) (*Event, error) {
 	var record *C.rl_error
 	var memory arena
 	defer memory.free()
-	var step C.rl_step
-	C.rl_step_init(&step, C.sizeof_rl_step)
-	step.batch = batch.handle()
-	step.advantages = placed[C.double](&memory, advantages)
-	step.num_advantages = C.size_t(len(advantages))
+	step := memory.step(batch, advantages)
 	status := C.rl_trainer_step(t.ptr, &step, &out, &record)
 	if err := outcome(status, &record, t, batch); err != nil {
 		return nil, t.failures.explain(err)
 	}
+	return t.stepped(out)
+}
+
+func (a *arena) step(batch *Batch, advantages []float64) C.rl_step {
+	var step C.rl_step
+	C.rl_step_init(&step, C.sizeof_rl_step)
+	step.batch = batch.handle()
+	step.advantages = placed[C.double](a, advantages)
+	step.num_advantages = C.size_t(len(advantages))
+	return step
+}
+
+func (t *Trainer) stepped(out *C.rl_event) (*Event, error) {
 	event := eventOf(out)
 	if err := t.failures.takeLoss(); err != nil {
 		event.Close()
 		return nil, err
 	}
 	return event, nil
+}
+
+// Totals are the counts of a batch that several processes share: tokens that carry loss, and
+// samples with such tokens. Zeros: there is no larger batch.
+type Totals struct{ Tokens, Sequences uint64 }
+
+// Backward computes the gradients of an optimizer step on the batch, which is all or a part of one;
+// Apply makes the step. Advantages as in Step.
+func (t *Trainer) Backward(batch *Batch, advantages []float64, whole Totals) error {
+	var record *C.rl_error
+	var memory arena
+	defer memory.free()
+	step := memory.step(batch, advantages)
+	step.total_tokens = C.uint64_t(whole.Tokens)
+	step.total_sequences = C.uint64_t(whole.Sequences)
+	status := C.rl_trainer_backward(t.ptr, &step, &record)
+	if err := outcome(status, &record, t, batch); err != nil {
+		return t.failures.explain(err)
+	}
+	return t.failures.takeLoss()
+}
+
+// Gradient is that of a weight by name, or with an empty name of all in one row: with TensorCopy
+// its values of now, else where the trainer computes it, which FillTensor may write to until Apply.
+func (t *Trainer) Gradient(name string, flags TensorFlags) (*Tensor, error) {
+	var out *C.rl_tensor
+	var record *C.rl_error
+	n, size := chars(name)
+	var request C.rl_tensor_request
+	C.rl_tensor_request_init(&request, C.sizeof_rl_tensor_request)
+	request.flags = C.uint64_t(flags)
+	status := C.rl_trainer_gradient(t.ptr, n, size, &request, &out, &record)
+	runtime.KeepAlive(t)
+	return tensorOf(status, out, &record)
+}
+
+// Apply makes the optimizer step with the gradients as they are now. The event is as that of Step.
+func (t *Trainer) Apply() (*Event, error) {
+	var out *C.rl_event
+	var record *C.rl_error
+	status := C.rl_trainer_apply(t.ptr, &out, &record)
+	if err := outcome(status, &record, t); err != nil {
+		return nil, err
+	}
+	return eventOf(out), nil
+}
+
+// Cancel ends the Step or Backward of another goroutine with its micro-batch: ErrCancelled there.
+func (t *Trainer) Cancel() error {
+	var record *C.rl_error
+	status := C.rl_trainer_cancel(t.ptr, &record)
+	return outcome(status, &record, t)
+}
+
+// SetOptions takes over the values that may change between steps.
+func (t *Trainer) SetOptions(options *Options) error {
+	var record *C.rl_error
+	status := C.rl_trainer_set_options(t.ptr, options.handle(), &record)
+	return outcome(status, &record, t, options)
+}
+
+// Save writes a checkpoint with a text of the host to a directory of them, of which the newest
+// keepLast stay (0: all), and gives its own directory. With SaveReplace it takes the place of one
+// of as many steps.
+func (t *Trainer) Save(dir, state string, keepLast uint64, flags SaveFlags) (string, error) {
+	var path *C.rl_bytes
+	var record *C.rl_error
+	var memory arena
+	defer memory.free()
+	var c C.rl_checkpoint
+	C.rl_checkpoint_init(&c, C.sizeof_rl_checkpoint)
+	c.dir, c.dir_len = memory.text(dir)
+	c.state, c.state_len = memory.text(state)
+	c.keep_last, c.flags = C.uint64_t(keepLast), C.uint64_t(flags)
+	status := C.rl_trainer_save(t.ptr, &c, &path, &record)
+	err := outcome(status, &record, t)
+	return takenText(path), err
+}
+
+// Load goes on from a checkpoint, or from the newest one of a directory of them, and gives the text
+// of the host.
+func (t *Trainer) Load(path string) (string, error) {
+	var state *C.rl_bytes
+	var record *C.rl_error
+	p, size := chars(path)
+	status := C.rl_trainer_load(t.ptr, p, size, &state, &record)
+	err := outcome(status, &record, t)
+	return takenText(state), err
 }
 
 // Logprobs of ids[numPrompt:] under the weights of the last step, nats.
@@ -70,13 +167,47 @@ func (t *Trainer) Scores(batch *Batch) ([]float32, error) {
 	return floatsOf(t.forward(OutputScores, batch, nil, 0, 1))
 }
 
+// Forward computes an output of the samples of a batch under the weights of the last step: of
+// hidden states and logits the rows, which count the ids of all samples, or all of them if rows are
+// none.
+func (t *Trainer) Forward(output Output, batch *Batch, rows []uint64) (*Tensor, error) {
+	var memory arena
+	defer memory.free()
+	f := memory.forward(output, batch, rows)
+	var out *C.rl_tensor
+	var record *C.rl_error
+	status := C.rl_trainer_forward(t.ptr, &f, &out, &record)
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(batch)
+	return tensorOf(status, out, &record)
+}
+
+// Forward is as that of a trainer, for a model that was opened with UseForward.
+func (m *Model) Forward(output Output, batch *Batch, rows []uint64) (*Tensor, error) {
+	var memory arena
+	defer memory.free()
+	f := memory.forward(output, batch, rows)
+	var out *C.rl_tensor
+	var record *C.rl_error
+	status := C.rl_model_forward(m.ptr, &f, &out, &record)
+	runtime.KeepAlive(m)
+	runtime.KeepAlive(batch)
+	return tensorOf(status, out, &record)
+}
+
+func (a *arena) forward(output Output, batch *Batch, rows []uint64) C.rl_forward {
+	var f C.rl_forward
+	C.rl_forward_init(&f, C.sizeof_rl_forward)
+	f.output, f.batch = C.int32_t(output), batch.handle()
+	f.rows, f.num_rows = placed[C.uint64_t](a, rows), C.size_t(len(rows))
+	return f
+}
+
 func (t *Trainer) forward(output Output, batch *Batch, ids []int32, numPrompt int,
 	temperature float32) (*Tensor, error) {
 	var memory arena
 	defer memory.free()
-	var f C.rl_forward
-	C.rl_forward_init(&f, C.sizeof_rl_forward)
-	f.output, f.batch = C.int32_t(output), batch.handle()
+	f := memory.forward(output, batch, nil)
 	f.ids, f.num_ids = placed[C.int32_t](&memory, ids), C.size_t(len(ids))
 	f.num_prompt, f.temperature = C.size_t(numPrompt), C.float(temperature)
 	var out *C.rl_tensor

@@ -14,8 +14,8 @@ from .algo import Tokens
 from .batch import Batch
 from .buffer import Buffer, buffer_file_info
 from .constants import (RESULTS, Code, Device, DropReason, DType, EventKind, FieldKind, FileKind,
-                        Finish, LogLevel, OptionFlags, OptionType, PlanKind, Purpose, SampleArray,
-                        State, Use, When)
+                        Finish, LogLevel, OptionFlags, OptionType, Output, PlanKind, Purpose,
+                        SampleArray, State, Use, When)
 from .engine import Conversation, Engine
 from .errors import (CallbackError, ClosedError, Done, Error, Idle, Interrupted, Outcome, Paused,
                      Timeout, WouldBlock)
@@ -38,8 +38,8 @@ __all__ = [
     "DropReason", "Engine", "EngineStats", "Error", "Event", "EventKind", "EventQueue", "EventView",
     "Feature", "FieldKind", "FileKind", "FileSystem", "Finish", "Idle", "Interrupted",
     "LibraryError", "LogLevel", "LogLine", "Model", "ModelInfo", "OptionFlags", "OptionInfo",
-    "OptionType", "Options", "Outcome", "Paused", "Pipeline", "PipelineStats", "Plan", "PlanInfo",
-    "PlanItem", "PlanKind", "Profiler", "ProfilerCount", "Purpose", "Runtime", "Sample",
+    "OptionType", "Options", "Outcome", "Output", "Paused", "Pipeline", "PipelineStats", "Plan",
+    "PlanInfo", "PlanItem", "PlanKind", "Profiler", "ProfilerCount", "Purpose", "Runtime", "Sample",
     "SampleArray", "SampleView", "State", "Tensor", "Timeout", "Tokens", "Trainer", "Use", "When",
     "WouldBlock", "abi_version", "algo", "buffer_file_info", "build_info", "constant", "feature",
     "features", "find_option", "option_choices", "option_infos", "presets", "version",

@@ -174,13 +174,19 @@ class rl_buffer_file_info(Struct):
 
 class rl_step(Struct):
     _fields_ = [("struct_size", c_size_t), ("batch", c_void_p), ("advantages", c_void_p),
-        ("num_advantages", c_size_t)]
+        ("num_advantages", c_size_t), ("total_tokens", c_uint64), ("total_sequences", c_uint64)]
+
+
+class rl_checkpoint(Struct):
+    _fields_ = [("struct_size", c_size_t), ("dir", c_void_p), ("dir_len", c_size_t),
+        ("state", c_void_p), ("state_len", c_size_t), ("keep_last", c_uint64), ("flags", c_uint64)]
 
 
 class rl_forward(Struct):
     _fields_ = [("struct_size", c_size_t), ("output", c_int32), ("reserved", c_int32),
         ("batch", c_void_p), ("ids", c_void_p), ("num_ids", c_size_t), ("num_prompt", c_size_t),
-        ("temperature", c_float), ("reserved2", c_uint32)]
+        ("temperature", c_float), ("reserved2", c_uint32), ("rows", c_void_p),
+        ("num_rows", c_size_t)]
 
 
 class rl_algo_tokens(Struct):
@@ -290,6 +296,7 @@ ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
     },
     "rl_forward": {
         "ids": (c_int32, "num_ids"),
+        "rows": (c_uint64, "num_rows"),
     },
     "rl_algo_tokens": {
         "lengths": (c_int32, "num_sequences"),
@@ -571,8 +578,21 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_step_init": (None, {"step": POINTER(rl_step), "size": c_size_t}),
     "rl_trainer_step": (c_int32, {"trainer": c_void_p, "step": POINTER(rl_step), "out": c_void_p,
         "err": c_void_p}),
+    "rl_trainer_backward": (c_int32, {"trainer": c_void_p, "step": POINTER(rl_step), "err":
+        c_void_p}),
+    "rl_trainer_apply": (c_int32, {"trainer": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_trainer_cancel": (c_int32, {"trainer": c_void_p, "err": c_void_p}),
+    "rl_trainer_set_options": (c_int32, {"trainer": c_void_p, "options": c_void_p, "err":
+        c_void_p}),
+    "rl_checkpoint_init": (None, {"checkpoint": POINTER(rl_checkpoint), "size": c_size_t}),
+    "rl_trainer_save": (c_int32, {"trainer": c_void_p, "checkpoint": POINTER(rl_checkpoint), "path":
+        c_void_p, "err": c_void_p}),
+    "rl_trainer_load": (c_int32, {"trainer": c_void_p, "path": c_char_p, "path_len": c_size_t,
+        "state": c_void_p, "err": c_void_p}),
     "rl_forward_init": (None, {"forward": POINTER(rl_forward), "size": c_size_t}),
     "rl_trainer_forward": (c_int32, {"trainer": c_void_p, "forward": POINTER(rl_forward), "out":
+        c_void_p, "err": c_void_p}),
+    "rl_model_forward": (c_int32, {"model": c_void_p, "forward": POINTER(rl_forward), "out":
         c_void_p, "err": c_void_p}),
     "rl_trainer_save_critic": (c_int32, {"trainer": c_void_p, "dir": c_char_p, "dir_len": c_size_t,
         "dtype": c_int32, "flags": c_uint64, "err": c_void_p}),
@@ -625,6 +645,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_model_weight_name": (c_int32, {"model": c_void_p, "index": c_size_t, "name": c_void_p,
         "err": c_void_p}),
     "rl_model_weight": (c_int32, {"model": c_void_p, "name": c_char_p, "name_len": c_size_t,
+        "request": POINTER(rl_tensor_request), "out": c_void_p, "err": c_void_p}),
+    "rl_trainer_gradient": (c_int32, {"trainer": c_void_p, "name": c_char_p, "name_len": c_size_t,
         "request": POINTER(rl_tensor_request), "out": c_void_p, "err": c_void_p}),
     "rl_weight_init": (None, {"weight": POINTER(rl_weight), "size": c_size_t}),
     "rl_model_set_weights": (c_int32, {"model": c_void_p, "weights": POINTER(rl_weight),

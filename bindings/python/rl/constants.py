@@ -158,6 +158,8 @@ class Use(OpenEnum):
     PIPELINE = 4
     # an engine and a trainer with working memory of their own
     PARTS = 5
+    # a model and its forwards (rl_model_forward)
+    FORWARD = 6
 
 
 class Device(OpenEnum):
@@ -270,16 +272,24 @@ class Period(OpenEnum):
 
 
 class Output(OpenEnum):
-    """What a forward computes, under the weights of the last step."""
-    # [tokens], RL_DTYPE_F32, nats: log softmax(logits / temperature)[id] of every token after the
-    # prompt, given the ids before it; samples of a batch one after the other
+    """What a forward computes. Tokens are those after the prompt, samples of a batch one after the
+    other; rows are ids of the input, of a batch likewise one sample after the other."""
+    # [tokens], RL_DTYPE_F32, nats: log softmax(logits / temperature)[id] of every token, given the
+    # ids before it
     LOGPROBS = 1
-    # [num_ids, hidden] in the model's compute dtype, of ids alone: row t is the output of the last
-    # norm for ids[t], from which the head computes the log-probs of ids[t + 1]
+    # [rows, hidden] in the model's compute dtype: the output of the last norm for the id, from
+    # which the head computes the log-probs of the next one
     HIDDEN = 2
-    # [samples], RL_DTYPE_F32, with algo.objective = reward_model: the value at the last token of
-    # each; a model that rl_model_save writes scores the same through model.reward_path
+    # [samples], RL_DTYPE_F32, with a scalar head: the value at the last token of each; a model that
+    # rl_model_save writes scores the same through model.reward_path
     SCORES = 3
+    # [tokens], RL_DTYPE_F32, nats: of the distributions that RL_OUTPUT_LOGPROBS is of
+    ENTROPIES = 4
+    # [tokens], RL_DTYPE_F32: the value of the ids before each token, by the critic of a trainer
+    # with algo.advantage = gae, or by a scalar head
+    VALUES = 5
+    # [rows, vocab], RL_DTYPE_F32: of the id after the row, before temperature
+    LOGITS = 6
 
 
 class SampleArray(OpenEnum):

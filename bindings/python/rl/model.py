@@ -10,7 +10,8 @@ from typing import Any, Mapping
 from . import _raw
 from ._arrays import Array, Ints, pinned
 from ._handle import Handle, ask, call, filled, get, make, taken_array, taken_text, texts_of
-from .constants import Device, DType, SaveFlags, TensorFlags, TextFlags, Use
+from .batch import Batch
+from .constants import Device, DType, Output, SaveFlags, TensorFlags, TextFlags, Use
 from .options import Options
 from .records import ModelInfo
 from .runtime import Runtime
@@ -31,6 +32,24 @@ def _chat_text(chat: Chat) -> str:
 def save_flags(replace: bool) -> int:
     """Flags of functions that write files."""
     return SaveFlags.REPLACE if replace else 0
+
+
+def forward_input(output: Output, batch: Batch | None, ids: Array | None = None,
+                  rows: Array | None = None) -> tuple[Any, list[Any]]:
+    """The struct of a forward, and what it points to."""
+    wanted = _raw.rl_forward()
+    wanted.output, wanted.temperature = output, 1.0
+    held: list[Any] = []
+    if batch is not None:
+        held.append(batch._live())
+        wanted.batch = held[-1].value
+    if ids is not None:
+        held.append(pinned(ids, ctypes.c_int32))
+        wanted.ids, wanted.num_ids = held[-1].address, held[-1].count
+    if rows is not None:
+        held.append(pinned(rows, ctypes.c_uint64))
+        wanted.rows, wanted.num_rows = held[-1].address, held[-1].count
+    return wanted, held
 
 
 class Model(Handle):
@@ -83,6 +102,17 @@ class Model(Handle):
         """Token ids that end a response."""
         ids: list[int] = taken_array("rl_model_eos_ids", self).tolist()
         return ids
+
+    # ---- forwards ----
+
+    def forward(self, output: Output, batch: Batch, rows: Array | None = None) -> Tensor:
+        """An output of a forward, as Trainer.forward, of a model that was opened for
+        Use.FORWARD."""
+        wanted, held = forward_input(output, batch, rows=rows)
+        try:
+            return make(Tensor, "rl_model_forward", self, wanted)
+        finally:
+            del held
 
     # ---- weights ----
 

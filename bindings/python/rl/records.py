@@ -72,7 +72,8 @@ class PlanInfo(Record):
     budget_bytes: int
     # longest sequence, in tokens
     max_model_len: int
-    # rows of a training micro-batch; 0 without a trainer
+    # rows of a training micro-batch, from which the size of forwards follows; 0 without a trainer
+    # and forwards
     max_tokens: int
     # blocks in the KV pool of each engine; 0 without an engine
     kv_blocks: int

@@ -7,15 +7,26 @@ from typing import Any
 
 from . import _raw
 from ._arrays import Array, Floats, pinned
-from ._handle import Handle, call, get, make
+from ._handle import Handle, call, get, make, taken_text
 from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, loss_hook
 from .batch import Batch
-from .constants import DType, Output
+from .constants import Device, DType, Output, TensorFlags
 from .errors import Error
 from .event import Event
-from .model import Model, save_flags
+from .model import Model, forward_input, save_flags
 from .options import Options
 from .tensor import Tensor
+
+
+def _step(batch: Batch, advantages: Array | None) -> tuple[Any, list[Any]]:
+    """The struct of a step, and what it points to."""
+    step = _raw.rl_step()
+    held: list[Any] = [batch._live()]
+    step.batch = held[0].value
+    if advantages is not None:
+        held.append(pinned(advantages, ctypes.c_double))
+        step.advantages, step.num_advantages = held[1].address, held[1].count
+    return step, held
 
 
 class Trainer(Handle):
@@ -35,18 +46,65 @@ class Trainer(Handle):
         """One training step over the batch. The advantages, one per sample, are computed from the
         rewards if they are not given. The event is an EventKind.STEP with the metrics of the
         step."""
-        step = _raw.rl_step()
-        held: list[Any] = [batch._live()]
-        step.batch = held[0].value
-        if advantages is not None:
-            held.append(pinned(advantages, ctypes.c_double))
-            step.advantages, step.num_advantages = held[1].address, held[1].count
+        step, held = _step(batch, advantages)
         try:
             event = make(Event, "rl_trainer_step", self, step)
         except Error as error:
             raise self._failures.explained(error)
+        del held
         self._failures.raise_loss()
         return event
+
+    def backward(self, batch: Batch, advantages: Array | None = None, total_tokens: int = 0,
+                 total_sequences: int = 0) -> None:
+        """Computes the gradients of an optimizer step on the batch, which apply makes. If the batch
+        is a part of one that processes share, the counts are those of the whole: tokens that carry
+        loss, and samples with such tokens."""
+        step, held = _step(batch, advantages)
+        step.total_tokens, step.total_sequences = total_tokens, total_sequences
+        try:
+            call("rl_trainer_backward", self, step)
+        except Error as error:
+            raise self._failures.explained(error)
+        del held
+        self._failures.raise_loss()
+
+    def gradient(self, name: str = "", copy: bool = False) -> Tensor:
+        """The gradient of a weight, or without a name of all in one row: where the trainer computes
+        it, which may be written to until apply, or a copy."""
+        request = _raw.rl_tensor_request()
+        request.device, request.flags = Device.CPU, TensorFlags.COPY if copy else 0
+        return make(Tensor, "rl_trainer_gradient", self, name, request)
+
+    def apply(self) -> Event:
+        """Makes the optimizer step with the gradients as they are now. The event is as that of
+        step."""
+        return make(Event, "rl_trainer_apply", self)
+
+    def cancel(self) -> None:
+        """Ends the step or backward that another thread runs, which raises Cancelled there."""
+        call("rl_trainer_cancel", self)
+
+    def set_options(self, options: Options) -> None:
+        """Applies option values that may change between steps, from the next step on."""
+        call("rl_trainer_set_options", self, options)
+
+    def save(self, path: str | os.PathLike[str], state: str = "", keep_last: int = 0,
+             replace: bool = False) -> str:
+        """Saves a checkpoint with a text of the host in a directory of them, of which the newest
+        keep_last are kept (0: all), and returns its own directory."""
+        wanted = _raw.rl_checkpoint()
+        texts = [ctypes.create_string_buffer(os.fspath(path).encode()),
+                 ctypes.create_string_buffer(state.encode())]
+        wanted.dir, wanted.dir_len = ctypes.addressof(texts[0]), len(texts[0]) - 1
+        wanted.state, wanted.state_len = ctypes.addressof(texts[1]), len(texts[1]) - 1
+        wanted.keep_last, wanted.flags = keep_last, save_flags(replace)
+        return str(taken_text("rl_trainer_save", self, wanted))
+
+    def load(self, path: str | os.PathLike[str]) -> str:
+        """Goes on from a checkpoint, or from the newest one of a directory of them, and returns the
+        text of the host."""
+        return str(taken_text("rl_trainer_load", self, path))
 
     def publish(self) -> int:
         """Makes engines read the weights of the last step, and returns the version of these."""
@@ -68,18 +126,23 @@ class Trainer(Handle):
         """Hidden states of a sequence under the weights of the last step, a row for each id."""
         return self._forward(Output.HIDDEN, None, ids)
 
+    def forward(self, output: Output, batch: Batch, rows: Array | None = None) -> Tensor:
+        """An output of the samples of a batch under the weights of the last step: of hidden states
+        and logits the rows, which count the ids of all samples, or all of them."""
+        wanted, held = forward_input(output, batch, rows=rows)
+        try:
+            return make(Tensor, "rl_trainer_forward", self, wanted)
+        finally:
+            del held
+
     def _forward(self, output: Output, batch: Batch | None = None, ids: Array | None = None,
                  num_prompt: int = 0, temperature: float = 1.0) -> Tensor:
-        wanted = _raw.rl_forward()
-        wanted.output, wanted.num_prompt, wanted.temperature = output, num_prompt, temperature
-        held: list[Any] = []
-        if batch is not None:
-            held.append(batch._live())
-            wanted.batch = held[-1].value
-        if ids is not None:
-            held.append(pinned(ids, ctypes.c_int32))
-            wanted.ids, wanted.num_ids = held[-1].address, held[-1].count
-        return make(Tensor, "rl_trainer_forward", self, wanted)
+        wanted, held = forward_input(output, batch, ids)
+        wanted.num_prompt, wanted.temperature = num_prompt, temperature
+        try:
+            return make(Tensor, "rl_trainer_forward", self, wanted)
+        finally:
+            del held
 
     def save_critic(self, path: str | os.PathLike[str], dtype: DType = DType.BF16,
                     replace: bool = False) -> None:

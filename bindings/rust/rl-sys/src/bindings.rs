@@ -72,6 +72,7 @@ pub const RL_USE_GENERATE: i32 = 2;
 pub const RL_USE_TRAIN: i32 = 3;
 pub const RL_USE_PIPELINE: i32 = 4;
 pub const RL_USE_PARTS: i32 = 5;
+pub const RL_USE_FORWARD: i32 = 6;
 pub const RL_DEVICE_CPU: i32 = 1;
 pub const RL_DTYPE_F32: i32 = 0;
 pub const RL_DTYPE_BF16: i32 = 1;
@@ -121,6 +122,9 @@ pub const RL_PERIOD_INTERVAL: i32 = 2;
 pub const RL_OUTPUT_LOGPROBS: i32 = 1;
 pub const RL_OUTPUT_HIDDEN: i32 = 2;
 pub const RL_OUTPUT_SCORES: i32 = 3;
+pub const RL_OUTPUT_ENTROPIES: i32 = 4;
+pub const RL_OUTPUT_VALUES: i32 = 5;
+pub const RL_OUTPUT_LOGITS: i32 = 6;
 pub const RL_SAMPLE_IDS: i32 = 1;
 pub const RL_SAMPLE_LOGPROBS: i32 = 2;
 pub const RL_SAMPLE_LOGPROBS_SAMPLED: i32 = 3;
@@ -799,6 +803,20 @@ pub struct rl_step {
     pub batch: *const rl_batch,
     pub advantages: *const f64,
     pub num_advantages: usize,
+    pub total_tokens: u64,
+    pub total_sequences: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_checkpoint {
+    pub struct_size: usize,
+    pub dir: *const c_char,
+    pub dir_len: usize,
+    pub state: *const c_char,
+    pub state_len: usize,
+    pub keep_last: u64,
+    pub flags: u64,
 }
 
 #[repr(C)]
@@ -813,6 +831,8 @@ pub struct rl_forward {
     pub num_prompt: usize,
     pub temperature: f32,
     pub reserved2: u32,
+    pub rows: *const u64,
+    pub num_rows: usize,
 }
 
 #[repr(C)]
@@ -1582,9 +1602,45 @@ extern "C" {
         out: *mut *mut rl_event,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_trainer_backward(
+        trainer: *mut rl_trainer,
+        step: *const rl_step,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_trainer_apply(
+        trainer: *mut rl_trainer,
+        out: *mut *mut rl_event,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_trainer_cancel(trainer: *mut rl_trainer, err: *mut *mut rl_error) -> rl_status;
+    pub fn rl_trainer_set_options(
+        trainer: *mut rl_trainer,
+        options: *const rl_options,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_checkpoint_init(checkpoint: *mut rl_checkpoint, size: usize);
+    pub fn rl_trainer_save(
+        trainer: *mut rl_trainer,
+        checkpoint: *const rl_checkpoint,
+        path: *mut *mut rl_bytes,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_trainer_load(
+        trainer: *mut rl_trainer,
+        path: *const c_char,
+        path_len: usize,
+        state: *mut *mut rl_bytes,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_forward_init(forward: *mut rl_forward, size: usize);
     pub fn rl_trainer_forward(
         trainer: *mut rl_trainer,
+        forward: *const rl_forward,
+        out: *mut *mut rl_tensor,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_model_forward(
+        model: *mut rl_model,
         forward: *const rl_forward,
         out: *mut *mut rl_tensor,
         err: *mut *mut rl_error,
@@ -1737,6 +1793,14 @@ extern "C" {
     ) -> rl_status;
     pub fn rl_model_weight(
         model: *const rl_model,
+        name: *const c_char,
+        name_len: usize,
+        request: *const rl_tensor_request,
+        out: *mut *mut rl_tensor,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_trainer_gradient(
+        trainer: *mut rl_trainer,
         name: *const c_char,
         name_len: usize,
         request: *const rl_tensor_request,

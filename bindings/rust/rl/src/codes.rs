@@ -138,6 +138,19 @@ codes!(
         Train = RL_USE_TRAIN,
         Pipeline = RL_USE_PIPELINE,
         Parts = RL_USE_PARTS,
+        Forward = RL_USE_FORWARD,
+    }
+);
+
+codes!(
+    /// What a forward computes.
+    Output {
+        Logprobs = RL_OUTPUT_LOGPROBS,
+        Hidden = RL_OUTPUT_HIDDEN,
+        Scores = RL_OUTPUT_SCORES,
+        Entropies = RL_OUTPUT_ENTROPIES,
+        Values = RL_OUTPUT_VALUES,
+        Logits = RL_OUTPUT_LOGITS,
     }
 );
 

@@ -57,7 +57,7 @@ pub use profiler::Profiler;
 pub use runtime::{ClockReading, Runtime, Span};
 pub use sample::Sample;
 pub use tensor::{Tensor, TensorInfo};
-pub use trainer::Trainer;
+pub use trainer::{Totals, Trainer};
 
 /// The functions of the library on arrays of the host, without a model.
 pub mod algorithms {

@@ -1,7 +1,8 @@
 //! Weights, tokenizer and chat format.
 use crate::options::handle_or_null;
 use crate::text::{json_text, path_text, terminated, Bytes};
-use crate::{sys, Dtype, Options, Result, Runtime, Tensor, Use};
+use crate::trainer::batch_forward;
+use crate::{sys, Batch, Dtype, Options, Output, Result, Runtime, Tensor, Use};
 use std::path::Path;
 use std::ptr;
 
@@ -165,6 +166,14 @@ impl Model {
             request.flags = flags;
             object_of!(Tensor, rl_model_weight(self.as_ptr(), text, len, &request))
         }
+    }
+
+    /// An output of a forward of a model opened for [`Use::Forward`], as
+    /// [`Trainer::forward_batch`](crate::Trainer::forward_batch).
+    pub fn forward(&self, output: Output, batch: &Batch, rows: Option<&[u64]>) -> Result<Tensor> {
+        let input = batch_forward(output, batch, rows);
+        // SAFETY: batch and rows live during the call.
+        unsafe { object_of!(Tensor, rl_model_forward(self.as_ptr(), &input)) }
     }
 
     /// Sets weights by name, all or none; their version.

@@ -88,6 +88,21 @@ impl Tensor {
         Ok(unsafe { slice(data, info.num_elements as usize) })
     }
 
+    /// Writes the elements of a row-major fp32 tensor that may be written to.
+    ///
+    /// # Safety
+    /// Nothing else reads or writes them meanwhile.
+    pub(crate) unsafe fn fill(&self, values: &[f32]) -> Result<()> {
+        let count = self.as_slice::<f32>()?.len();
+        let info = self.raw_info()?;
+        if info.read_only != 0 || count != values.len() {
+            let text = format!("{} values for {} elements", values.len(), count);
+            return Err(Error::of_host(Status::InvalidArgument, "values", &text));
+        }
+        std::ptr::copy(values.as_ptr(), info.data as *mut f32, count);
+        Ok(())
+    }
+
     fn raw_info(&self) -> Result<sys::rl_tensor_info> {
         let tensor = self.as_ptr();
         // SAFETY: the handle is this object's.

@@ -2,8 +2,8 @@
 use crate::callbacks::{boxed, drop_box, on_advantage, on_loss};
 use crate::model::save_flags;
 use crate::options::handle_or_null;
-use crate::text::{optional, path_text};
-use crate::{sys, AlgoTokens, Batch, Dtype, Event, Model, Options, Result, Tensor};
+use crate::text::{optional, path_text, Bytes};
+use crate::{sys, AlgoTokens, Batch, Dtype, Event, Model, Options, Output, Result, Tensor};
 use std::path::Path;
 use std::ptr;
 
@@ -24,14 +24,108 @@ impl Trainer {
     /// One training step; its event has the metrics. Advantages, one per sample, follow from the
     /// rewards unless given.
     pub fn step(&self, batch: &Batch, advantages: Option<&[f64]>) -> Result<Event> {
+        let step = raw_step(batch, advantages, Totals::default());
         // SAFETY: batch and advantages live during the call.
+        unsafe { object_of!(Event, rl_trainer_step(self.as_ptr(), &step)) }
+    }
+
+    /// The gradients of an optimizer step on a batch, which is all or a part of one; `apply` makes
+    /// the step.
+    pub fn backward(&self, batch: &Batch, advantages: Option<&[f64]>, whole: Totals) -> Result<()> {
+        let step = raw_step(batch, advantages, whole);
+        // SAFETY: batch and advantages live during the call.
+        unsafe { call!(rl_trainer_backward(self.as_ptr(), &step)) }
+    }
+
+    /// The gradient of a weight by name, or of all in one row with an empty name: its values of
+    /// now.
+    pub fn gradient(&self, name: &str) -> Result<Tensor> {
+        self.gradient_tensor(name, sys::RL_TENSOR_COPY)
+    }
+
+    /// A gradient where the trainer computes it, which may be written to until `apply`.
+    ///
+    /// # Safety
+    /// While a slice of the tensor lives or something writes to it, no other call of the trainer
+    /// runs.
+    pub unsafe fn lend_gradient(&self, name: &str) -> Result<Tensor> {
+        self.gradient_tensor(name, 0)
+    }
+
+    /// Sets the gradient of a weight, or of all, to values such as their sum over processes.
+    pub fn set_gradient(&mut self, name: &str, values: &[f32]) -> Result<()> {
+        let tensor = self.gradient_tensor(name, 0)?;
+        // SAFETY: the borrow is the only one of the trainer, so no call of it runs.
+        unsafe { tensor.fill(values) }
+    }
+
+    fn gradient_tensor(&self, name: &str, flags: u64) -> Result<Tensor> {
+        let (text, len) = (name.as_ptr().cast(), name.len());
+        // SAFETY: the name lives during the call.
         unsafe {
-            let mut step = initial!(rl_step, rl_step_init);
-            step.batch = batch.as_ptr();
-            step.advantages = advantages.map_or(ptr::null(), <[f64]>::as_ptr);
-            step.num_advantages = advantages.map_or(0, <[f64]>::len);
-            object_of!(Event, rl_trainer_step(self.as_ptr(), &step))
+            let mut request = initial!(rl_tensor_request, rl_tensor_request_init);
+            request.flags = flags;
+            object_of!(Tensor, rl_trainer_gradient(self.as_ptr(), text, len, &request))
         }
+    }
+
+    /// Makes the optimizer step with the gradients as they are now; its event has the metrics.
+    pub fn apply(&self) -> Result<Event> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Event, rl_trainer_apply(self.as_ptr())) }
+    }
+
+    /// Ends the step or backward of another thread with its micro-batch: that call is
+    /// [`Status::Cancelled`](crate::Status::Cancelled).
+    pub fn cancel(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_trainer_cancel(self.as_ptr())) }
+    }
+
+    /// Takes over the values that may change between steps.
+    pub fn set_options(&self, options: &Options) -> Result<()> {
+        // SAFETY: options are copied.
+        unsafe { call!(rl_trainer_set_options(self.as_ptr(), options.as_ptr())) }
+    }
+
+    /// Writes a checkpoint with a text of the host to a directory of them, of which the newest
+    /// `keep_last` stay (0: all); its own directory.
+    pub fn save(
+        &self,
+        dir: impl AsRef<Path>,
+        state: &str,
+        keep_last: u64,
+        replace: bool,
+    ) -> Result<String> {
+        let dir = path_text(dir.as_ref())?;
+        // SAFETY: the texts live during the call.
+        unsafe {
+            let mut to = initial!(rl_checkpoint, rl_checkpoint_init);
+            (to.dir, to.dir_len) = (dir.as_ptr().cast(), dir.len());
+            (to.state, to.state_len) = (state.as_ptr().cast(), state.len());
+            (to.keep_last, to.flags) = (keep_last, save_flags(replace));
+            object_of!(Bytes, rl_trainer_save(self.as_ptr(), &to)).map(|path| path.to_text())
+        }
+    }
+
+    /// Goes on from a checkpoint, or from the newest one of a directory of them; the host's text.
+    pub fn load(&self, path: impl AsRef<Path>) -> Result<String> {
+        let path = path_text(path.as_ref())?;
+        let (text, len) = (path.as_ptr().cast(), path.len());
+        // SAFETY: the path lives during the call.
+        unsafe { object_of!(Bytes, rl_trainer_load(self.as_ptr(), text, len)) }
+            .map(|state| state.to_text())
+    }
+
+    /// An output of the samples of a batch under the weights of the last step: of hidden states and
+    /// logits the rows, which count the ids of all samples, or all of them.
+    pub fn forward_batch(
+        &self,
+        output: Output,
+        batch: &Batch,
+        rows: Option<&[u64]>,
+    ) -> Result<Tensor> {
+        self.forward(&batch_forward(output, batch, rows))
     }
 
     /// Log-probs of `ids[num_prompt..]` under the weights of the last step.
@@ -110,6 +204,40 @@ impl Trainer {
         // SAFETY: as for set_advantage.
         unsafe { call!(rl_trainer_set_loss(self.as_ptr(), function, user_data, end)) }
     }
+}
+
+/// The counts of a batch that several processes share; zeros: there is no larger batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Tokens that carry loss.
+    pub tokens: u64,
+    /// Samples with such tokens.
+    pub sequences: u64,
+}
+
+/// What the step points to must live.
+fn raw_step(batch: &Batch, advantages: Option<&[f64]>, whole: Totals) -> sys::rl_step {
+    // SAFETY: the function writes the struct that it is given.
+    let mut step = unsafe { initial!(rl_step, rl_step_init) };
+    step.batch = batch.as_ptr();
+    step.advantages = advantages.map_or(ptr::null(), <[f64]>::as_ptr);
+    step.num_advantages = advantages.map_or(0, <[f64]>::len);
+    step.total_tokens = whole.tokens;
+    step.total_sequences = whole.sequences;
+    step
+}
+
+/// What the input points to must live.
+pub(crate) fn batch_forward(
+    output: Output,
+    batch: &Batch,
+    rows: Option<&[u64]>,
+) -> sys::rl_forward {
+    let mut input = raw_forward(output.raw(), &[]);
+    input.batch = batch.as_ptr();
+    input.rows = rows.map_or(ptr::null(), <[u64]>::as_ptr);
+    input.num_rows = rows.map_or(0, <[u64]>::len);
+    input
 }
 
 fn raw_forward(output: i32, ids: &[i32]) -> sys::rl_forward {

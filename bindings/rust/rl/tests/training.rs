@@ -117,3 +117,72 @@ fn critic_is_a_model_on_disk() {
     let error = loop_without.save_critic(&dir, Dtype::F32, false).unwrap_err();
     assert_eq!(error.status, Status::FailedPrecondition);
 }
+
+#[test]
+fn step_in_two_halves_takes_the_gradients_of_the_host() {
+    let options = common::options();
+    let model = common::model(&options, rl::Use::Parts);
+    let engine = rl::Engine::new(&model, &options).unwrap();
+    let batch = common::scored_group(&engine);
+    let mut trainer = rl::Trainer::new(&model, &options).unwrap();
+    let before = model.digest().unwrap();
+    trainer.backward(&batch, None, rl::Totals::default()).unwrap();
+    let mut values = trainer.gradient("").unwrap().as_slice::<f32>().unwrap().to_vec();
+    assert_eq!(trainer.gradient("model.norm.weight").unwrap().info().unwrap().shape, [64]);
+    values[0] = f32::NAN;
+    trainer.set_gradient("", &values).unwrap();
+    let refused = trainer.set_gradient("", &values[1..]).unwrap_err();
+    assert_eq!(refused.status, rl::Status::InvalidArgument);
+    trainer.apply().unwrap();
+    assert_eq!(model.digest().unwrap(), before, "a step that is not finite is skipped");
+    let whole = rl::Totals { tokens: 1000, sequences: 100 };
+    trainer.backward(&batch, None, whole).unwrap();
+    trainer.apply().unwrap();
+    assert_ne!(model.digest().unwrap(), before);
+    assert_eq!(trainer.apply().err().unwrap().status, rl::Status::FailedPrecondition);
+}
+
+#[test]
+fn trainer_goes_on_from_its_checkpoint() {
+    let dir = std::env::temp_dir().join(format!("rl_trainer_{}", std::process::id()));
+    let options = common::options();
+    let model = common::model(&options, rl::Use::Parts);
+    let engine = rl::Engine::new(&model, &options).unwrap();
+    let batch = common::scored_group(&engine);
+    let trainer = rl::Trainer::new(&model, &options).unwrap();
+    let step = || {
+        trainer.step(&batch, None).unwrap();
+        model.digest().unwrap()
+    };
+    let first = step();
+    assert!(trainer.save(&dir, "row 17", 2, false).unwrap().ends_with("step_000001"));
+    let again = trainer.save(&dir, "", 0, false).unwrap_err();
+    assert_eq!(again.status, rl::Status::AlreadyExists);
+    let second = step();
+    assert_eq!(trainer.load(&dir).unwrap(), "row 17");
+    assert_eq!(model.digest().unwrap(), first);
+    assert_eq!(step(), second);
+    trainer.set_options(&options).unwrap();
+    trainer.cancel().unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn forwards_need_no_trainer() {
+    let options = common::options();
+    let runtime = rl::Runtime::new(&options).unwrap();
+    let model = rl::Model::open(&runtime, &options, rl::Use::Parts).unwrap();
+    let served = rl::Model::open(&runtime, &options, rl::Use::Forward).unwrap();
+    let engine = rl::Engine::new(&model, &options).unwrap();
+    let batch = common::scored_group(&engine);
+    let trainer = rl::Trainer::new(&model, &options).unwrap();
+    for output in [rl::Output::Logprobs, rl::Output::Entropies] {
+        let a = served.forward(output, &batch, None).unwrap();
+        let b = trainer.forward_batch(output, &batch, None).unwrap();
+        assert_eq!(a.as_slice::<f32>().unwrap(), b.as_slice::<f32>().unwrap());
+    }
+    let rows = served.forward(rl::Output::Logits, &batch, Some(&[4, 0])).unwrap();
+    assert_eq!(rows.info().unwrap().shape[0], 2);
+    let refused = model.forward(rl::Output::Logprobs, &batch, None).unwrap_err();
+    assert_eq!(refused.status, rl::Status::FailedPrecondition);
+}

@@ -353,7 +353,20 @@ pub fn structs(out: &mut String) {
         struct_size,
         batch,
         advantages,
-        num_advantages
+        num_advantages,
+        total_tokens,
+        total_sequences
+    );
+    layout!(
+        out,
+        rl_checkpoint,
+        struct_size,
+        dir,
+        dir_len,
+        state,
+        state_len,
+        keep_last,
+        flags
     );
     layout!(
         out,
@@ -366,7 +379,9 @@ pub fn structs(out: &mut String) {
         num_ids,
         num_prompt,
         temperature,
-        reserved2
+        reserved2,
+        rows,
+        num_rows
     );
     layout!(
         out,
@@ -586,6 +601,7 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_USE_TRAIN", RL_USE_TRAIN as u64),
     ("RL_USE_PIPELINE", RL_USE_PIPELINE as u64),
     ("RL_USE_PARTS", RL_USE_PARTS as u64),
+    ("RL_USE_FORWARD", RL_USE_FORWARD as u64),
     ("RL_DEVICE_CPU", RL_DEVICE_CPU as u64),
     ("RL_DTYPE_F32", RL_DTYPE_F32 as u64),
     ("RL_DTYPE_BF16", RL_DTYPE_BF16 as u64),
@@ -635,6 +651,9 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_OUTPUT_LOGPROBS", RL_OUTPUT_LOGPROBS as u64),
     ("RL_OUTPUT_HIDDEN", RL_OUTPUT_HIDDEN as u64),
     ("RL_OUTPUT_SCORES", RL_OUTPUT_SCORES as u64),
+    ("RL_OUTPUT_ENTROPIES", RL_OUTPUT_ENTROPIES as u64),
+    ("RL_OUTPUT_VALUES", RL_OUTPUT_VALUES as u64),
+    ("RL_OUTPUT_LOGITS", RL_OUTPUT_LOGITS as u64),
     ("RL_SAMPLE_IDS", RL_SAMPLE_IDS as u64),
     ("RL_SAMPLE_LOGPROBS", RL_SAMPLE_LOGPROBS as u64),
     ("RL_SAMPLE_LOGPROBS_SAMPLED", RL_SAMPLE_LOGPROBS_SAMPLED as u64),
