@@ -41,7 +41,17 @@ RL_AT(rl_score, sample_id, 8);
 RL_AT(rl_score, reward, 16);
 RL_AT(rl_score, parts, 24);
 RL_AT(rl_score, failure, 40);
-RL_AT_LEAST(rl_score, 56);
+RL_AT(rl_score, token_rewards, 56);
+RL_AT_LEAST(rl_score, 72);
+
+RL_AT(rl_reply, struct_size, 0);
+RL_AT(rl_reply, sample_id, 8);
+RL_AT(rl_reply, turn, 16);
+RL_AT(rl_reply, ids, 24);
+RL_AT(rl_reply, text, 40);
+RL_AT(rl_reply, flags, 56);
+RL_AT(rl_reply, finish, 64);
+RL_AT_LEAST(rl_reply, 72);
 
 RL_AT(rl_feed_row, struct_size, 0);
 RL_AT(rl_feed_row, json, 8);
@@ -90,9 +100,10 @@ RL_AT(rl_sample_view, tag, 120);
 RL_AT(rl_sample_view, prompt_text, 136);
 RL_AT(rl_sample_view, text, 152);
 RL_AT(rl_sample_view, finished_ns, 184);
-RL_AT_LEAST(rl_sample_view, 256);
+RL_AT_LEAST(rl_sample_view, 264);
 RL_AT(rl_sample_view, num_top, 192);
 RL_AT(rl_sample_view, num_aborts, 216);
+RL_AT(rl_sample_view, token_rewards, 256);
 
 RL_AT(rl_event_view, struct_size, 0);
 RL_AT(rl_event_view, kind, 8);
@@ -115,7 +126,8 @@ RL_AT(rl_pipeline_stats, prompts_drawn, 104);
 RL_AT(rl_pipeline_stats, late_scores, 136);
 RL_AT(rl_pipeline_stats, nonfinite_scores, 160);
 RL_AT(rl_pipeline_stats, feed_capacity, 176);
-RL_AT_LEAST(rl_pipeline_stats, 184);
+RL_AT(rl_pipeline_stats, unreplied, 184);
+RL_AT_LEAST(rl_pipeline_stats, 192);
 
 RL_AT(rl_request, struct_size, 0);
 RL_AT(rl_request, prompt, 8);

@@ -84,7 +84,7 @@ class Host {
     const std::unique_ptr<rl_event, decltype(&rl_event_release)> owner(event, rl_event_release);
     if (rl_event_kind(event) != RL_EVENT_SCORE) return next(sample);
     rl_sample_view_init(&sample, sizeof sample);
-    call(rl_event_sample, event, &sample);
+    call(rl_event_sample, event, 0, &sample);
     return true;
   }
 

@@ -780,8 +780,8 @@ typedef struct rl_sample_view {
   uint32_t scored;
   const char* tag; /* the tag that the host gave the data row or the request, returned unread */
   size_t tag_len;
-  const char* prompt_text; /* in score events of a model with a tokenizer, else empty; includes
-                              special tokens */
+  const char* prompt_text; /* in events of a model with a tokenizer, else empty; includes special
+                              tokens */
   size_t prompt_text_len;
   const char* text; /* the response without special tokens, present like prompt_text */
   size_t text_len;
@@ -801,7 +801,10 @@ typedef struct rl_sample_view {
                                 version (engine.keep_kv_on_publish): no forward reproduces its
                                 log-prob, and no log-prob is compared; NULL: none. Optional. */
   size_t num_reward_parts;   /* number of reward parts in addition to reward; 0 for none */
-  const double* reward_parts; /* [num_reward_parts], finite; always NULL in a score event */
+  const double* reward_parts;  /* [num_reward_parts], finite; always NULL in a score event */
+  const double* token_rewards; /* what each token earns in addition to reward, finite; NULL:
+                                  nothing. Always NULL in an event. Optional: for estimators of
+                                  token rewards (rl_score) */
 } rl_sample_view;
 
 /* Initialises an rl_sample_view: zeroes the `size` bytes of *view and sets struct_size, data_row -1
@@ -815,9 +818,14 @@ typedef struct rl_score {
   double reward;
   const double* parts; /* [num_parts] reward parts in addition to reward, finite; optional: none */
   size_t num_parts;
-  const char* failure; /* NULL: the sample gets the reward; else why it gets none: reward and parts
-                          are not read */
+  const char* failure; /* NULL: the sample gets a reward; else why it gets none: no reward is read
+                          then */
   size_t failure_len;
+  const double* token_rewards; /* [num_token_rewards], finite: what each token after the prompt
+                                  earns in addition to reward; not read where loss_mask is 0;
+                                  optional: nothing. Only with algo.advantage = gae, reinforce_pp,
+                                  remax and custom */
+  size_t num_token_rewards;    /* 0, or num_ids - num_prompt of the sample */
 } rl_score;
 
 /* Initialises an rl_score: zeroes the `size` bytes of *score and sets struct_size. NULL or a size
@@ -829,13 +837,19 @@ RL_API void rl_score_init(rl_score* score, size_t size);
 /* Kinds of events, and the fields of rl_event_view and other getters that each kind uses. */
 enum {
   RL_EVENT_SCORE = 1, /* a sample (rl_event_sample) waits for its reward: rl_pipeline_score */
+  RL_EVENT_TURN = 2,  /* a sample (rl_event_sample) waits for a reply to the model's turn
+                         (pipeline.turns): rl_pipeline_reply. count = number of the turn, from 1;
+                         text = what the model generated in it */
   RL_EVENT_STEP = 3,  /* a training step ended: step, version, metrics */
   RL_EVENT_EVAL = 4,  /* an evaluation ended: step, version, value = mean reward, count = samples
                          scored, metrics */
   RL_EVENT_CHECKPOINT = 5,    /* a checkpoint is on disk: step, text = its path */
   RL_EVENT_GROUP_DROPPED = 6, /* a group was dropped: ordinal, purpose, reason, text = why */
-  RL_EVENT_ENGINE_STATS = 7   /* an engine's interval of engine.stats_interval_ns ended: step,
+  RL_EVENT_ENGINE_STATS = 7,  /* an engine's interval of engine.stats_interval_ns ended: step,
                                  version, count = number of the engine, metrics */
+  RL_EVENT_GROUP = 8          /* all samples of a group wait for their rewards, for judges that
+                                 compare them (pipeline.score_events): count = number of samples,
+                                 rl_event_sample in the order of their slots */
 };
 
 /* Why a group was dropped. */
@@ -844,7 +858,8 @@ enum {
   RL_DROP_STALE = 1,          /* reserved: not used yet */
   RL_DROP_ABORTED = 2,        /* the run failed */
   RL_DROP_REWARD_ERROR = 3,   /* the host scored a sample with a failure */
-  RL_DROP_REWARD_TIMEOUT = 4, /* a reward did not come within pipeline.reward_timeout_ns */
+  RL_DROP_REWARD_TIMEOUT = 4, /* a reward did not come within pipeline.reward_timeout_ns, or a reply
+                                 within pipeline.reply_timeout_ns */
   RL_DROP_NON_FINITE = 5,     /* logits, or the update of the whole step, were not finite */
   RL_DROP_FILTERED = 6,       /* by pipeline.filter or pipeline.discard_zero_advantage; or no token
                                  of the whole step carried loss, as with pipeline.overlong_filter */
@@ -884,9 +899,11 @@ RL_API int32_t rl_event_kind(const rl_event* event);
 /* The event's fields, as rl_event_view. Thread: any; callback-safe. */
 RL_API rl_status rl_event_get_view(const rl_event* event, rl_event_view* view, rl_error** err);
 
-/* The sample of an RL_EVENT_SCORE; RL_FAILED_PRECONDITION for other kinds of events. Thread: any;
- * callback-safe. */
-RL_API rl_status rl_event_sample(const rl_event* event, rl_sample_view* view, rl_error** err);
+/* Sample `index` of the event, counted from 0: RL_EVENT_SCORE and RL_EVENT_TURN have one,
+ * RL_EVENT_GROUP has `count`; RL_OUT_OF_RANGE beyond the last. RL_FAILED_PRECONDITION for other
+ * kinds of events. Thread: any; callback-safe. */
+RL_API rl_status rl_event_sample(const rl_event* event, size_t index, rl_sample_view* view,
+                                 rl_error** err);
 
 /* Metric `index` of the event, counted from 0; RL_OUT_OF_RANGE beyond num_metrics. Owner of the
  * name: the event. Names under "timing_s/" (seconds), "timing_per_token_ms/" and "perf/" vary from
@@ -943,6 +960,7 @@ RL_API void rl_event_queue_release(rl_event_queue* queue);
  *     rl_status st = rl_pipeline_next(p, timeout_ns, &ev, &err);
  *     if (st == RL_TIMEOUT) continue;
  *     if (st != RL_OK) break;
+ *     if (rl_event_kind(ev) == RL_EVENT_TURN) ... rl_pipeline_reply(p, &reply, 1, NULL, &err);
  *     if (rl_event_kind(ev) == RL_EVENT_SCORE) ... rl_pipeline_score(p, &score, 1, NULL, &err);
  *     rl_event_release(ev);
  *   }
@@ -956,7 +974,13 @@ RL_API void rl_event_queue_release(rl_event_queue* queue);
  * empty lines. rl_pipeline_create only splits the file into lines: an error within a row ends the
  * loop when the row is read, and rl_pipeline_next returns it. Rows are used repeatedly, with
  * data.shuffle in a new order in each pass. Without data.path the host feeds rows. The loop runs
- * until pipeline.total_steps, the end of the feed or rl_pipeline_stop. */
+ * until pipeline.total_steps, the end of the feed or rl_pipeline_stop.
+ *
+ * Turns. With pipeline.turns a sample may have several turns of the model, between which the host
+ * replies, as a tool or another environment does. A step waits for all replies, or for
+ * pipeline.reply_timeout_ns. A pause and a stop do not wait for them: a stop drops the groups, and
+ * a run that resumes draws them again. Checkpoints are of whole steps, so no turn is open in them.
+ */
 
 /* States of a pipeline. */
 enum {
@@ -974,7 +998,7 @@ enum {
   RL_STATE_FAILED = 11
 };
 
-/* Accounting of a run. At any time
+/* Accounting of a run; tokens are those of responses, replies to turns included. At any time
  *   attempts_started = attempts_trained + attempts_discarded + attempts_in_flight
  *   tokens_generated = tokens_trained + tokens_discarded + tokens_in_flight
  *   prompts_drawn    = prompts_trained + prompts_dropped + prompts_open */
@@ -990,6 +1014,7 @@ typedef struct rl_pipeline_stats {
   uint64_t prompts_drawn, prompts_trained, prompts_dropped, prompts_open;   /* groups */
   uint64_t late_scores, duplicate_scores, unknown_scores, nonfinite_scores; /* refused rewards */
   uint64_t feed_size, feed_capacity; /* rows in the feed now, and the most it can hold */
+  uint64_t unreplied;                /* samples that wait for a reply from the host */
 } rl_pipeline_stats;
 
 /* Initialises an rl_pipeline_stats: zeroes the `size` bytes of *stats and sets struct_size. NULL or
@@ -1033,12 +1058,43 @@ RL_API rl_status rl_pipeline_queue(rl_pipeline* pipeline, rl_event_queue** out, 
  * RL_NOT_FOUND (no such sample), RL_DUPLICATE (scored before), RL_LATE (its group was dropped),
  * RL_NON_FINITE. A sample of a step has as many reward parts as algo.gdpo_weights has entries, if
  * any, else it is RL_INVALID_ARGUMENT; algo.advantage = gdpo compares them one by one, and an
- * rl_advantage_fn sees them. The error has the code of the first refusal, and RL_ERROR_KEY is
- * "scores[i]"; several refusals are its parts (rl_error_part), in order. With model.reward_path no
- * sample waits for the host, and every entry is RL_FAILED_PRECONDITION. After an RL_OUT_OF_MEMORY
- * some entries may not have been processed: send all of them again; those accepted before are
- * RL_DUPLICATE then. Thread: any. */
+ * rl_advantage_fn sees them. Token rewards of another number than the sample has, or that
+ * algo.advantage does not read, are RL_INVALID_ARGUMENT. The error has the code of the first
+ * refusal, and RL_ERROR_KEY is "scores[i]"; several refusals are its parts (rl_error_part), in
+ * order. With model.reward_path no sample waits for the host, and every entry is
+ * RL_FAILED_PRECONDITION. After an RL_OUT_OF_MEMORY some entries may not have been processed: send
+ * all of them again; those accepted before are RL_DUPLICATE then. Thread: any. */
 RL_API rl_status rl_pipeline_score(rl_pipeline* pipeline, const rl_score* scores, size_t count,
+                                   rl_status* results, rl_error** err);
+
+/* What a host answers to a turn of the model: tokens, or that the sample has no further turn. */
+typedef struct rl_reply {
+  size_t struct_size;
+  uint64_t sample_id;
+  uint64_t turn;      /* the turn that it answers, `count` of its event; 0: the present one */
+  const int32_t* ids; /* [num_ids] token ids, copied; optional: text, or finish */
+  size_t num_ids;
+  const char* text; /* encoded to ids as by rl_model_encode; NULL: ids */
+  size_t text_len;
+  uint64_t flags;  /* of the text: RL_TEXT_ADD_SPECIAL, RL_TEXT_ALLOW_SPECIAL */
+  uint32_t finish; /* 1: no tokens, and the sample waits for its reward from now on */
+  uint32_t reserved;
+} rl_reply;
+
+/* Initialises an rl_reply: zeroes the `size` bytes of *reply and sets struct_size. NULL or a size
+ * too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_reply_init(rl_reply* reply, size_t size);
+
+/* Answers turns of the model (RL_EVENT_TURN), in any order until their deadline. The tokens follow
+ * those of the sample, with loss_mask 0, log-probs 0 and the version 2^64 - 1, and the model
+ * generates its next turn after them. All entries are tried, with results, parts of the error and
+ * RL_OUT_OF_MEMORY as in rl_pipeline_score; RL_ERROR_KEY is "replies[i]". Refused: RL_NOT_FOUND (no
+ * such turn waits), RL_DUPLICATE (answered before), RL_LATE (its group was dropped),
+ * RL_INVALID_ARGUMENT (neither tokens nor finish, or both), RL_OUT_OF_RANGE (an id outside the
+ * vocabulary, or no room for the tokens and one of the model within engine.max_model_len),
+ * RL_FAILED_PRECONDITION without pipeline.turns and, for text, without a tokenizer. A sample that
+ * gets no reply is given up by an rl_score with failure. Thread: any. */
+RL_API rl_status rl_pipeline_reply(rl_pipeline* pipeline, const rl_reply* replies, size_t count,
                                    rl_status* results, rl_error** err);
 
 /* A row for the feed of a pipeline: either a line as in the data file, or a prompt of token ids. */
@@ -2025,8 +2081,9 @@ RL_API rl_status rl_algo_kl(const rl_options* options, const rl_algo_tokens* tok
 
 /* Computes advantages in the host, for algo.advantage = custom: called once per batch, before
  * anything of its step has changed. tokens has lengths, groups, sample_ids, mask, truncated, the
- * stored log-probs as old_logprobs and rollout_logprobs, rewards after shaping and the KL, and with
- * algo.kl.where = reward ref_logprobs; all other fields are NULL. advantages, [num_tokens], are 0
+ * stored log-probs as old_logprobs and rollout_logprobs, rewards after shaping and the KL,
+ * token_rewards if any sample has them, and with algo.kl.where = reward ref_logprobs; all other
+ * fields are NULL. advantages, [num_tokens], are 0
  * at first; values written for masked tokens are not read. The arrays are valid during the call
  * only. 0 is success; any other result fails the step as RL_CANCELLED, and an advantage that is not
  * finite as RL_NON_FINITE naming the sample. */
@@ -2227,9 +2284,9 @@ enum {
 RL_API rl_status rl_batch_tensor(const rl_batch* batch, size_t index, int32_t array,
                                  const rl_tensor_request* request, rl_tensor** out, rl_error** err);
 
-/* A tensor of an array of the sample of an RL_EVENT_SCORE, as rl_batch_tensor returns it;
- * RL_FAILED_PRECONDITION for other kinds of events. request may be NULL. Thread: any. */
-RL_API rl_status rl_event_tensor(const rl_event* event, int32_t array,
+/* A tensor of an array of sample `index` of an event, as rl_batch_tensor returns it; samples and
+ * errors as in rl_event_sample. request may be NULL. Thread: any. */
+RL_API rl_status rl_event_tensor(const rl_event* event, size_t index, int32_t array,
                                  const rl_tensor_request* request, rl_tensor** out, rl_error** err);
 
 /* ---- profiler ---- */

@@ -134,7 +134,7 @@ static double metric(const rl_event* event, const char* name) {
 static void on_score(run* r, const rl_event* event) {
   rl_sample_view sample;
   rl_sample_view_init(&sample, sizeof sample);
-  check(rl_event_sample(event, &sample, &err));
+  check(rl_event_sample(event, 0, &sample, &err));
   rl_score score;
   rl_score_init(&score, sizeof score);
   score.sample_id = sample.sample_id;

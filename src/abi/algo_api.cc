@@ -86,6 +86,7 @@ rl_algo_tokens tokens_of(const AlgoArrays& a) {
   t.advantages = data_or_null(a.advantages);
   t.rewards = data_or_null(a.rewards);
   t.baselines = data_or_null(a.baselines);
+  t.token_rewards = data_or_null(a.token_rewards);
   t.sample_ids = data_or_null(a.sample_ids);
   t.num_reward_parts = a.lengths.empty() ? 0 : a.reward_parts.size() / a.lengths.size();
   t.reward_parts = data_or_null(a.reward_parts);

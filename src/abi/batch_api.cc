@@ -79,7 +79,9 @@ SampleRewards rewards_from(const rl_score& score, size_t i, const Sample& sample
         .with_key(field("reward"));
   }
   return {true, score.reward,
-          reward_parts_arg(score.parts, score.num_parts, field("parts").c_str())};
+          reward_parts_arg(score.parts, score.num_parts, field("parts").c_str()),
+          token_rewards_arg(score.token_rewards, score.num_token_rewards, sample,
+                            field("token_rewards").c_str())};
 }
 
 }  // namespace

@@ -51,10 +51,23 @@ void fill_kind(rl_event_view& view, const EngineStatsEvent& event) {
   view.count = static_cast<uint64_t>(event.engine);
 }
 
-void fill_kind(rl_event_view& view, const ScoreEvent& event) {
-  view.ordinal = event.sample->ordinal;
-  view.purpose = static_cast<int32_t>(event.sample->purpose);
-  view.data_row = event.sample->data_row;
+void set_group(rl_event_view& view, const Sample& sample) {
+  view.ordinal = sample.ordinal;
+  view.purpose = static_cast<int32_t>(sample.purpose);
+  view.data_row = sample.data_row;
+}
+
+void fill_kind(rl_event_view& view, const ScoreEvent& event) { set_group(view, *event.sample); }
+
+void fill_kind(rl_event_view& view, const TurnEvent& event) {
+  set_group(view, *event.sample);
+  view.count = static_cast<uint64_t>(event.turn);
+  set_text(view, event.turn_text);
+}
+
+void fill_kind(rl_event_view& view, const GroupEvent& event) {
+  set_group(view, *event.samples.front().sample);
+  view.count = event.samples.size();
 }
 
 template <typename Kind>
@@ -70,25 +83,20 @@ void fill(rl_event_view& view, const Event& event) {
   view.text = "";
   const MetricList* const metrics = metrics_of(event);
   view.num_metrics = metrics != nullptr ? metrics->size() : 0;
-  const bool known = fill_if<ScoreEvent>(view, event) || fill_if<StepEvent>(view, event) ||
+  const bool known = fill_if<ScoreEvent>(view, event) || fill_if<TurnEvent>(view, event) ||
+                     fill_if<GroupEvent>(view, event) || fill_if<StepEvent>(view, event) ||
                      fill_if<EvalEvent>(view, event) || fill_if<CheckpointEvent>(view, event) ||
                      fill_if<GroupDroppedEvent>(view, event) ||
                      fill_if<EngineStatsEvent>(view, event);
   RL_CHECK(known);
 }
 
-void fill(rl_sample_view& view, const Event& event) {
-  const auto* const score = dynamic_cast<const ScoreEvent*>(&event);
-  if (score == nullptr) {
-    throw Error(Code::kFailedPrecondition,
-                str("parameter event is of kind ", event.kind(), ", which has no sample"))
-        .with_key("event");
-  }
-  fill_sample(view, *score->sample);
-  view.prompt_text = score->prompt_text.c_str();
-  view.prompt_text_len = score->prompt_text.size();
-  view.text = score->text.c_str();
-  view.text_len = score->text.size();
+void fill(rl_sample_view& view, const EventSample& of) {
+  fill_sample(view, *of.sample);
+  view.prompt_text = of.prompt_text.c_str();
+  view.prompt_text_len = of.prompt_text.size();
+  view.text = of.text.c_str();
+  view.text_len = of.text.size();
 }
 
 }  // namespace
@@ -118,11 +126,13 @@ rl_status rl_event_get_view(const rl_event* event, rl_event_view* view, rl_error
   });
 }
 
-rl_status rl_event_sample(const rl_event* event, rl_sample_view* view, rl_error** err) {
+rl_status rl_event_sample(const rl_event* event, size_t index, rl_sample_view* view,
+                          rl_error** err) {
   clear_result(view);
   return guarded_callback_safe(err, event, [&] {
     const auto source = use(event, "event");
-    write_result(view, "view", [&](rl_sample_view& out) { fill(out, *source); });
+    write_result(view, "view",
+                 [&](rl_sample_view& out) { fill(out, event_sample(*source, index)); });
   });
 }
 

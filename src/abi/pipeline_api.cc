@@ -26,8 +26,36 @@ Score score_of(const rl_score& given, size_t i) {
         text_arg(given.failure, given.failure_len, str("scores[", i, "].failure").c_str());
   } else {
     score.parts = array_arg(given.parts, given.num_parts, str("scores[", i, "].parts").c_str());
+    score.token_rewards = array_arg(given.token_rewards, given.num_token_rewards,
+                                    str("scores[", i, "].token_rewards").c_str());
   }
   return score;
+}
+
+// What the host's entry `i` answers; the text and the ids stay the host's.
+Reply reply_of(const rl_reply& given, size_t i) {
+  const auto field = [&](const char* name) { return str("replies[", i, "].", name); };
+  Reply reply{.sample_id = given.sample_id, .turn = given.turn};
+  reply.ids = array_arg(given.ids, given.num_ids, field("ids").c_str());
+  reply.finish = bool_arg(given.finish, field("finish").c_str());
+  flags_arg(given.flags, RL_TEXT_ADD_SPECIAL | RL_TEXT_ALLOW_SPECIAL, field("flags").c_str());
+  if (given.text == nullptr) {
+    if (given.flags != 0) refuse(field("flags").c_str(), "are given without a text");
+    if (given.text_len != 0) refuse(field("text").c_str(), "is NULL");
+    return reply;
+  }
+  if (!reply.ids.empty()) refuse(field("ids").c_str(), "are given beside a text");
+  reply.text = text_arg(given.text, given.text_len, field("text").c_str());
+  reply.add_special = (given.flags & RL_TEXT_ADD_SPECIAL) != 0;
+  reply.allow_special = (given.flags & RL_TEXT_ALLOW_SPECIAL) != 0;
+  return reply;
+}
+
+// Where the codes of an array's entries go.
+auto report_to(rl_status* results) {
+  return [results](size_t i, Code code) {
+    if (results != nullptr) results[i] = static_cast<rl_status>(code);
+  };
 }
 
 bool feed(Pipeline& pipeline, const rl_feed_row& row, int64_t timeout_ns) {
@@ -93,9 +121,20 @@ rl_status rl_pipeline_score(rl_pipeline* pipeline, const rl_score* scores, size_
     const std::vector<rl_score> given = input_structs(scores, count, "scores");
     std::vector<Score> all;
     for (size_t i = 0; i < given.size(); ++i) all.push_back(score_of(given[i], i));
-    p.score_many(all, [&](size_t i, Code code) {
-      if (results != nullptr) results[i] = static_cast<rl_status>(code);
-    });
+    p.score_many(all, report_to(results));
+  });
+}
+
+void rl_reply_init(rl_reply* reply, size_t size) { init_struct(reply, size, sizeof(*reply)); }
+
+rl_status rl_pipeline_reply(rl_pipeline* pipeline, const rl_reply* replies, size_t count,
+                            rl_status* results, rl_error** err) {
+  clear_array(results, count);
+  return with_pipeline(pipeline, err, [&](Pipeline& p) {
+    const std::vector<rl_reply> given = input_structs(replies, count, "replies");
+    std::vector<Reply> all;
+    for (size_t i = 0; i < given.size(); ++i) all.push_back(reply_of(given[i], i));
+    p.reply_many(all, report_to(results));
   });
 }
 

@@ -14,6 +14,7 @@ void fill(rl_pipeline_stats& out, const PipelineStatus& status) {
   out.step = status.step;
   out.version = status.version;
   out.unscored = count(status.unscored);
+  out.unreplied = count(status.unreplied);
   out.attempts_started = count(ledger.attempts_started);
   out.attempts_trained = count(ledger.attempts_trained);
   out.attempts_discarded = count(ledger.discarded());

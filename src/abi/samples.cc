@@ -106,7 +106,21 @@ std::vector<double> reward_parts_arg(const double* parts, size_t count, const ch
   if (count > kMaxRewardParts) {
     refuse(parameter, str("has ", count, " entries, expected at most ", kMaxRewardParts));
   }
-  const auto given = array_arg(parts, count, parameter);
+  return finite_arg(parts, count, parameter);
+}
+
+std::vector<double> token_rewards_arg(const double* rewards, size_t count, const Sample& sample,
+                                      const char* parameter) {
+  const auto tokens = static_cast<size_t>(sample.generated());
+  if (count != 0 && count != tokens) {
+    refuse(parameter, str("has ", count, " entries, but ", sample_name(sample), " has ", tokens,
+                          " tokens after its prompt"));
+  }
+  return finite_arg(rewards, count, parameter);
+}
+
+std::vector<double> finite_arg(const double* values, size_t count, const char* parameter) {
+  const auto given = array_arg(values, count, parameter);
   for (size_t i = 0; i < given.size(); ++i) {
     if (std::isfinite(given[i])) continue;
     throw Error(Code::kNonFinite, str("parameter ", parameter, "[", i, "] is ", given[i]))
@@ -148,6 +162,7 @@ void fill_sample(rl_sample_view& view, const Sample& sample) {
   view.mixed_kv = data_or_null(sample.mixed_kv);
   view.num_reward_parts = sample.reward_parts.size();
   view.reward_parts = data_or_null(sample.reward_parts);
+  view.token_rewards = data_or_null(sample.token_rewards);
 }
 
 void fill_rewards(rl_sample_view& view, const SampleRewards& rewards) {
@@ -155,6 +170,23 @@ void fill_rewards(rl_sample_view& view, const SampleRewards& rewards) {
   view.reward = rewards.reward;
   view.num_reward_parts = rewards.parts.size();
   view.reward_parts = data_or_null(rewards.parts);
+  view.token_rewards = data_or_null(rewards.token_rewards);
+}
+
+const EventSample& event_sample(const Event& event, size_t index) {
+  const auto* const group = dynamic_cast<const GroupEvent*>(&event);
+  if (group != nullptr) {
+    check_index(index, group->samples.size());
+    return group->samples[index];
+  }
+  const auto* const one = dynamic_cast<const EventSample*>(&event);
+  if (one == nullptr) {
+    throw Error(Code::kFailedPrecondition,
+                str("parameter event is of kind ", event.kind(), ", which has no sample"))
+        .with_key("event");
+  }
+  check_index(index, 1);
+  return *one;
 }
 
 namespace {
@@ -176,6 +208,10 @@ SamplePtr checked_sample(const rl_sample_view& view, size_t least_generated) {
   sample->reward = view.reward;
   sample->reward_parts =
       reward_parts_arg(view.reward_parts, view.num_reward_parts, "sample.reward_parts");
+  if (view.token_rewards != nullptr) {
+    sample->token_rewards =
+        finite_arg(view.token_rewards, view.num_ids - view.num_prompt, "sample.token_rewards");
+  }
   sample->submitted_ns = view.submitted_ns;
   sample->first_token_ns = view.first_token_ns;
   sample->finished_ns = view.finished_ns;
@@ -191,10 +227,7 @@ std::vector<SamplePtr> scored_copies(const BatchBox& batch) {
   const std::vector<SampleRewards> rewards = batch.rewards();
   std::vector<SamplePtr> copies;
   for (size_t i = 0; i < rewards.size(); ++i) {
-    const auto& copy = copies.emplace_back(std::make_shared<Sample>(*batch.samples[i]));
-    copy->scored = rewards[i].scored;
-    copy->reward = rewards[i].reward;
-    copy->reward_parts = rewards[i].parts;
+    copies.push_back(with_rewards(*batch.samples[i], rewards[i]));
   }
   return copies;
 }

@@ -8,6 +8,8 @@ namespace rl::abi {
 void fill_sample(rl_sample_view& view, const Sample& sample);
 // Rewards that are kept apart from the sample replace its own in the view.
 void fill_rewards(rl_sample_view& view, const SampleRewards& rewards);
+// Sample `index` of an event: kFailedPrecondition if its kind has none.
+const EventSample& event_sample(const Event& event, size_t index);
 // A new sample from a host's view. Errors name the field.
 SamplePtr sample_from(const rl_sample_view& view);
 // The same for a sample to resume: it may have no generated token.
@@ -24,5 +26,9 @@ EngineSession::Naming naming_from(uint64_t ordinal, uint64_t sample_id, uint64_t
 // A host's reward components: at most kMaxRewardParts, all finite.
 inline constexpr size_t kMaxRewardParts = 1024;
 std::vector<double> reward_parts_arg(const double* parts, size_t count, const char* parameter);
+// A host's token rewards: none, or one for each token after the prompt, all finite.
+std::vector<double> token_rewards_arg(const double* rewards, size_t count, const Sample& sample,
+                                      const char* parameter);
+std::vector<double> finite_arg(const double* values, size_t count, const char* parameter);
 
 }  // namespace rl::abi

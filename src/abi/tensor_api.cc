@@ -1,6 +1,7 @@
 // Tensors: their handles, DLPack import and export, and the functions that return or accept them.
 #include "abi/arguments.h"
 #include "abi/guard.h"
+#include "abi/samples.h"
 #include "core/tensor_exchange.h"
 #include "pipeline/session/weight_tensors.h"
 #include "pipeline/update/trainer_session.h"
@@ -230,20 +231,14 @@ rl_status rl_batch_tensor(const rl_batch* batch, size_t index, int32_t array,
   });
 }
 
-rl_status rl_event_tensor(const rl_event* event, int32_t array, const rl_tensor_request* request,
-                          rl_tensor** out, rl_error** err) {
+rl_status rl_event_tensor(const rl_event* event, size_t index, int32_t array,
+                          const rl_tensor_request* request, rl_tensor** out, rl_error** err) {
   clear(out);
   return guarded(err, event, [&] {
     const auto source = use(event, "event");
     const uint64_t flags = request_flags(request);
     require(out, "out");
-    const auto* const score = dynamic_cast<const ScoreEvent*>(source.get());
-    if (score == nullptr) {
-      throw Error(Code::kFailedPrecondition,
-                  str("parameter event is of kind ", source->kind(), ", which has no sample"))
-          .with_key("event");
-    }
-    *out = issue_as(array_of(score->sample, array), flags);
+    *out = issue_as(array_of(event_sample(*source, index).sample, array), flags);
   });
 }
 

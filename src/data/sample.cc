@@ -9,6 +9,19 @@ std::string sample_name(const Sample& s) {
   return str("sample ", s.id, " (ordinal ", s.ordinal, ", slot ", s.slot, ")");
 }
 
+SampleRewards rewards_of(const Sample& s) {
+  return {s.scored, s.reward, s.reward_parts, s.token_rewards};
+}
+
+SamplePtr with_rewards(const Sample& sample, const SampleRewards& rewards) {
+  auto copy = std::make_shared<Sample>(sample);
+  copy->scored = rewards.scored;
+  copy->reward = rewards.reward;
+  copy->reward_parts = rewards.parts;
+  copy->token_rewards = rewards.token_rewards;
+  return copy;
+}
+
 const char* finish_reason_name(FinishReason reason) {
   switch (reason) {
     case FinishReason::kNone:

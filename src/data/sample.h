@@ -64,6 +64,8 @@ struct Sample {
   bool scored = false;
   double reward = 0.0;
   std::vector<double> reward_parts;  // components of the reward, for gdpo; often none
+  // What each token after the prompt earns in addition to the reward; empty: nothing.
+  std::vector<double> token_rewards;
   // Steady-clock times of its last request; 0 if unknown.
   int64_t submitted_ns = 0, admitted_ns = 0, first_token_ns = 0, finished_ns = 0;
   uint32_t preemptions = 0;  // over all its requests
@@ -74,6 +76,17 @@ struct Sample {
   int64_t generated() const { return static_cast<int64_t>(ids.size()) - prompt_tokens; }
 };
 using SamplePtr = std::shared_ptr<Sample>;
+
+// The rewards of a sample, kept apart from it while others read it.
+struct SampleRewards {
+  bool scored = false;
+  double reward = 0;
+  std::vector<double> parts = {};
+  std::vector<double> token_rewards = {};
+};
+SampleRewards rewards_of(const Sample& sample);
+// A copy of the sample with these rewards in place of its own.
+SamplePtr with_rewards(const Sample& sample, const SampleRewards& rewards);
 std::string sample_name(const Sample& sample);  // "sample 7 (ordinal 3, slot 1)", for errors
 
 struct Group {

@@ -91,6 +91,8 @@ void check_tokens(const Sample& s, const Blame& blame) {
   check_bits(s, "loss_mask", s.loss_mask, blame);
   if (!s.mixed_kv.empty()) check_length(s, "mixed_kv", s.mixed_kv, blame);
   check_bits(s, "mixed_kv", s.mixed_kv, blame);
+  if (!s.token_rewards.empty()) check_length(s, "token_rewards", s.token_rewards, blame);
+  check_finite(s, "token_rewards", s.token_rewards, blame);
   check_top(s, blame);
 }
 
@@ -156,7 +158,7 @@ uint64_t document_bound(const Group& group) {
     sum = sum + CheckedU64(kTable + s->tag.size()) +
           CheckedU64(s->ids.size()) * CheckedU64(kPerId + kPerGenerated) +
           CheckedU64(s->top_ids.size()) * CheckedU64(kPerTop) +
-          CheckedU64(s->reward_parts.size()) * CheckedU64(sizeof(double));
+          CheckedU64(s->reward_parts.size() + s->token_rewards.size()) * CheckedU64(sizeof(double));
   }
   return sum.get();
 }
@@ -178,6 +180,8 @@ flatbuffers::Offset<fb::Sample> add(flatbuffers::FlatBufferBuilder& to, const Sa
   if (!s.mixed_kv.empty()) mixed_kv = to.CreateVector(s.mixed_kv);
   flatbuffers::Offset<flatbuffers::Vector<double>> reward_parts;
   if (!s.reward_parts.empty()) reward_parts = to.CreateVector(s.reward_parts);
+  flatbuffers::Offset<flatbuffers::Vector<double>> token_rewards;
+  if (!s.token_rewards.empty()) token_rewards = to.CreateVector(s.token_rewards);
   fb::SampleBuilder out(to);
   out.add_id(s.id);
   out.add_slot(s.slot);
@@ -206,6 +210,7 @@ flatbuffers::Offset<fb::Sample> add(flatbuffers::FlatBufferBuilder& to, const Sa
   out.add_admitted_ns(s.admitted_ns);
   out.add_preemptions(s.preemptions);
   out.add_reward_parts(reward_parts);
+  out.add_token_rewards(token_rewards);
   return out.Finish();
 }
 
@@ -297,6 +302,7 @@ SamplePtr sample_from(const fb::Sample& from, uint64_t ordinal, Budget& budget,
   s->admitted_ns = from.admitted_ns();
   s->preemptions = from.preemptions();
   s->reward_parts = budget.copy(from.reward_parts());
+  s->token_rewards = budget.copy(from.token_rewards());
   s->prompt_tokens = prompt_tokens_of(from, *s, blame);
   return s;
 }

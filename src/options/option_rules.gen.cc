@@ -767,6 +767,12 @@ constexpr OptionCondition kConditions_algo_reward_overlong_buffer_and_algo_objec
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
+constexpr OptionCondition kConditions_algo_reward_overlong_buffer_and_pipeline_turns[] = {
+    {"algo.reward.overlong_buffer", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.turns", OptionCondition::kIsNot,
+     "none", "", ""},
+};
 constexpr OptionCondition kConditions_algo_reward_overlong_buffer_and_sampling_max_new_tokens[] = {
     {"algo.reward.overlong_buffer", OptionCondition::kAbove,
      "", "sampling.max_new_tokens", ""},
@@ -1185,6 +1191,12 @@ constexpr OptionCondition kConditions_pipeline_filter_spread_and_pipeline_filter
     {"pipeline.filter", OptionCondition::kIsNot,
      "spread", "", ""},
 };
+constexpr OptionCondition kConditions_pipeline_max_turns_and_pipeline_turns[] = {
+    {"pipeline.max_turns", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.turns", OptionCondition::kIs,
+     "none", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_overlong_filter_and_algo_objective[] = {
     {"pipeline.overlong_filter", OptionCondition::kChanged,
      "", "", ""},
@@ -1206,6 +1218,12 @@ constexpr OptionCondition kConditions_pipeline_repetition_ngram_and_pipeline_rep
      "", "", ""},
     {"pipeline.repetition_filter", OptionCondition::kIs,
      "1", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_reply_timeout_ns_and_pipeline_turns[] = {
+    {"pipeline.reply_timeout_ns", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.turns", OptionCondition::kIs,
+     "none", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_reward_timeout_ns_and_algo_objective[] = {
     {"pipeline.reward_timeout_ns", OptionCondition::kChanged,
@@ -1238,6 +1256,54 @@ constexpr OptionCondition kConditions_pipeline_samples_per_prompt_and_algo_objec
      "rl", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_score_events_and_algo_objective[] = {
+    {"pipeline.score_events", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "distill", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "reward_model", "", ""},
+    {"eval.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_score_events_and_algo_objective_2[] = {
+    {"pipeline.score_events", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "reward_model", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_score_events_and_model_reward_path[] = {
+    {"pipeline.score_events", OptionCondition::kChanged,
+     "", "", ""},
+    {"model.reward_path", OptionCondition::kIsNot,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_turns_and_algo_objective[] = {
+    {"pipeline.turns", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "distill", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "reward_model", "", ""},
+    {"eval.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_turns_and_algo_objective_2[] = {
+    {"pipeline.turns", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "reward_model", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_turns_and_sampling_stop[] = {
+    {"pipeline.turns", OptionCondition::kIs,
+     "stop_string", "", ""},
+    {"sampling.stop", OptionCondition::kIs,
+     "", "", ""},
 };
 constexpr OptionCondition kConditions_profiler_timeline_dir_and_profiler_timeline_enable[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
@@ -1866,6 +1932,11 @@ constexpr OptionRule kRules[] = {
      kConditions_algo_reward_overlong_buffer_and_algo_objective, 3,
      "algo.reward.overlong_buffer = {algo.reward.overlong_buffer} has no effect while "
      "algo.objective is {algo.objective}"},
+    {"algo.reward.overlong_buffer", "pipeline.turns",
+     kConditions_algo_reward_overlong_buffer_and_pipeline_turns, 2,
+     "algo.reward.overlong_buffer = {algo.reward.overlong_buffer} compares the length of a "
+     "response with sampling.max_new_tokens, which with pipeline.turns = {pipeline.turns} bounds "
+     "a turn"},
     {"algo.reward.overlong_buffer", "sampling.max_new_tokens",
      kConditions_algo_reward_overlong_buffer_and_sampling_max_new_tokens, 1,
      "algo.reward.overlong_buffer is {algo.reward.overlong_buffer} but a response has at most "
@@ -2113,6 +2184,10 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_filter_spread_and_pipeline_filter, 2,
      "pipeline.filter_spread = {pipeline.filter_spread} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
+    {"pipeline.max_turns", "pipeline.turns",
+     kConditions_pipeline_max_turns_and_pipeline_turns, 2,
+     "pipeline.max_turns = {pipeline.max_turns} has no effect while pipeline.turns is "
+     "{pipeline.turns}"},
     {"pipeline.overlong_filter", "algo.objective",
      kConditions_pipeline_overlong_filter_and_algo_objective, 3,
      "pipeline.overlong_filter = {pipeline.overlong_filter} has no effect while algo.objective "
@@ -2125,6 +2200,10 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_repetition_ngram_and_pipeline_repetition_filter, 2,
      "pipeline.repetition_ngram = {pipeline.repetition_ngram} has no effect while "
      "pipeline.repetition_filter is {pipeline.repetition_filter}"},
+    {"pipeline.reply_timeout_ns", "pipeline.turns",
+     kConditions_pipeline_reply_timeout_ns_and_pipeline_turns, 2,
+     "pipeline.reply_timeout_ns = {pipeline.reply_timeout_ns} has no effect while pipeline.turns "
+     "is {pipeline.turns}"},
     {"pipeline.reward_timeout_ns", "algo.objective",
      kConditions_pipeline_reward_timeout_ns_and_algo_objective, 5,
      "pipeline.reward_timeout_ns = {pipeline.reward_timeout_ns} has no effect while "
@@ -2141,6 +2220,27 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_samples_per_prompt_and_algo_objective, 3,
      "pipeline.samples_per_prompt = {pipeline.samples_per_prompt} has no effect while "
      "algo.objective is {algo.objective}"},
+    {"pipeline.score_events", "algo.objective",
+     kConditions_pipeline_score_events_and_algo_objective, 5,
+     "pipeline.score_events = {pipeline.score_events} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"pipeline.score_events", "algo.objective",
+     kConditions_pipeline_score_events_and_algo_objective_2, 2,
+     "pipeline.score_events = {pipeline.score_events} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"pipeline.score_events", "model.reward_path",
+     kConditions_pipeline_score_events_and_model_reward_path, 2,
+     "pipeline.score_events = {pipeline.score_events} has no effect while model.reward_path is "
+     "{model.reward_path}"},
+    {"pipeline.turns", "algo.objective",
+     kConditions_pipeline_turns_and_algo_objective, 5,
+     "pipeline.turns = {pipeline.turns} has no effect while algo.objective is {algo.objective}"},
+    {"pipeline.turns", "algo.objective",
+     kConditions_pipeline_turns_and_algo_objective_2, 2,
+     "pipeline.turns = {pipeline.turns} has no effect while algo.objective is {algo.objective}"},
+    {"pipeline.turns", "sampling.stop",
+     kConditions_pipeline_turns_and_sampling_stop, 2,
+     "pipeline.turns = stop_string waits for a text of sampling.stop, which is empty"},
     {"profiler.timeline.dir", "profiler.timeline.enable",
      kConditions_profiler_timeline_dir_and_profiler_timeline_enable, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "

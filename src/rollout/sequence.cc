@@ -54,6 +54,8 @@ SamplePtr resumed_sample(const Request& r) {
   sample->finish = FinishReason::kNone;
   sample->scored = false;
   sample->reward = 0;
+  sample->reward_parts.clear();
+  sample->token_rewards.clear();
   sample->admitted_ns = sample->first_token_ns = sample->finished_ns = 0;
   return sample;
 }

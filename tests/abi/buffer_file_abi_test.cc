@@ -143,7 +143,7 @@ void run(rl_pipeline* pipeline) {
     if (rl_event_kind(event) == RL_EVENT_SCORE) {
       rl_sample_view sample;
       rl_sample_view_init(&sample, sizeof sample);
-      EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
+      EXPECT_RL_OK(rl_event_sample(event, 0, &sample, &err));
       EXPECT_RL_OK(score(pipeline, sample.sample_id, sample.slot, &err));
     }
     rl_event_release(event);

@@ -374,7 +374,7 @@ struct HostLoop {
     if (rl_event_kind(event) == RL_EVENT_SCORE) {
       rl_sample_view sample;
       rl_sample_view_init(&sample, sizeof sample);
-      EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
+      EXPECT_RL_OK(rl_event_sample(event, 0, &sample, &err));
       samples.push_back(sample.sample_id);
     }
     rl_event_release(event);

@@ -263,7 +263,7 @@ uint64_t run_pipeline(const Custom::Settings& settings, Calls& advantages, Calls
     if (view.kind == RL_EVENT_SCORE) {
       rl_sample_view sample;
       rl_sample_view_init(&sample, sizeof sample);
-      EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
+      EXPECT_RL_OK(rl_event_sample(event, 0, &sample, &err));
       const double reward = static_cast<double>(sample.slot % 2);
       const double parts[] = {reward / 2, reward * 2};
       if (with_parts) {

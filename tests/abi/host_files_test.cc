@@ -100,7 +100,7 @@ struct HostedRun {
   void score(const rl_event* event) {
     rl_sample_view sample;
     rl_sample_view_init(&sample, sizeof sample);
-    EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
+    EXPECT_RL_OK(rl_event_sample(event, 0, &sample, &err));
     EXPECT_RL_OK(abi_test::score(pipeline, sample.sample_id, sample.slot, &err));
   }
   bool save(const std::string& dir) {

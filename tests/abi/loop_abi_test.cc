@@ -425,7 +425,7 @@ struct Loop {
     rl_sample_view_init(&sample, sizeof sample);
     if (rl_event_kind(event) == RL_EVENT_STEP) ++steps;
     if (rl_event_kind(event) != RL_EVENT_SCORE) return;
-    EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
+    EXPECT_RL_OK(rl_event_sample(event, 0, &sample, &err));
     EXPECT_STREQ(sample.tag, "tag");
     EXPECT_RL_OK(score(pipeline, sample.sample_id, sample.slot, &err));
     EXPECT_EQ(score(pipeline, sample.sample_id, 1, nullptr), RL_DUPLICATE);
@@ -615,7 +615,7 @@ TEST(AbiPipeline, StopEndsAWaitForScoresAndEventsOutliveThePipeline) {
   rl_pipeline_destroy(host.pipeline);
   rl_sample_view sample;
   rl_sample_view_init(&sample, sizeof sample);
-  EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
+  EXPECT_RL_OK(rl_event_sample(event, 0, &sample, &err));
   EXPECT_GT(sample.num_ids, sample.num_prompt);
   EXPECT_EQ(score(host.pipeline, sample.sample_id, 1, nullptr), RL_STALE_HANDLE);
   rl_event_release(event);

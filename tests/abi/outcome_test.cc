@@ -47,7 +47,7 @@ struct FileRun {
     if (view.kind != RL_EVENT_SCORE) return;
     rl_sample_view sample;
     rl_sample_view_init(&sample, sizeof sample);
-    EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
+    EXPECT_RL_OK(rl_event_sample(event, 0, &sample, &err));
     EXPECT_EQ(view.purpose, sample.purpose);
     if (sample.purpose == RL_PURPOSE_TRAIN && sample.ordinal == 0) {
       EXPECT_RL_OK(score(host.pipeline, sample.sample_id, sample.slot, &err));

@@ -185,7 +185,7 @@ TEST(Places, AForkDuringARunDisturbsNeitherSide) {
     if (rl_event_kind(event) == RL_EVENT_SCORE) {
       rl_sample_view sample;
       rl_sample_view_init(&sample, sizeof sample);
-      EXPECT_RL_OK(rl_event_sample(event, &sample, &err));
+      EXPECT_RL_OK(rl_event_sample(event, 0, &sample, &err));
       if (sample.slot == 0) {
         EXPECT_EQ(fork_and_look(host), "");
       }

@@ -119,7 +119,7 @@ void serve(rl_pipeline* pipeline, const abi_test::State& before) {
     rl_sample_view_init(&sample, sizeof sample);
     if (rl_event_kind(event) == RL_EVENT_STEP) ++steps;
     if (rl_event_kind(event) == RL_EVENT_SCORE) {
-      CHECK(rl_event_sample(event, &sample, &err));
+      CHECK(rl_event_sample(event, 0, &sample, &err));
       reward(pipeline, sample);
     }
     rl_event_release(event);

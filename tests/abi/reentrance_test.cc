@@ -133,7 +133,7 @@ TEST(Reentrance, FunctionsOfAPipelineGetWrongThreadFromAllButTheSafeFunctions) {
   while ((status = rl_pipeline_next(pipeline, -1, &event, nullptr)) == RL_OK) {
     rl_sample_view sample;
     rl_sample_view_init(&sample, sizeof sample);
-    if (rl_event_sample(event, &sample, nullptr) == RL_OK) {
+    if (rl_event_sample(event, 0, &sample, nullptr) == RL_OK) {
       EXPECT_RL_OK(score(pipeline, sample.sample_id, sample.slot, &err));
     }
     rl_event_release(event);

@@ -182,7 +182,7 @@ TEST(AbiBulkCalls, ManyScoresTellWhichWereRefused) {
     EXPECT_RL_OK(rl_pipeline_next(host.pipeline, -1, &event, &err));
     rl_sample_view view;
     rl_sample_view_init(&view, sizeof view);
-    EXPECT_RL_OK(rl_event_sample(event, &view, &err));
+    EXPECT_RL_OK(rl_event_sample(event, 0, &view, &err));
     scores.push_back(score_of(view.sample_id, 1));
     rl_event_release(event);
   }

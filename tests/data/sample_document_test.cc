@@ -57,6 +57,8 @@ const Spoiler kSpoilers[] = {
      [](Sample& s) {
        s.reward_parts = {1, std::nan("")};
      }},
+    {"token_rewards", [](Sample& s) { s.token_rewards.assign(s.versions.size() + 1, 0); }},
+    {"token_rewards", [](Sample& s) { s.token_rewards.assign(s.versions.size(), INFINITY); }},
     {"top_ids", [](Sample& s) { s.top_ids.push_back(1); }},
     {"top_ids", [](Sample& s) { s.top_ids[0] = -2; }},
     {"top_ids", [](Sample& s) { s.num_top = 2; }},

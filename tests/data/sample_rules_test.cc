@@ -76,6 +76,14 @@ const Refusal kRefusals[] = {
     {[](Sample& s) { s.top_logprobs.back() = INFINITY; }, "top_logprobs", "holds inf at index 2"},
     {[](Sample& s) { s.reward_parts.front() = INFINITY; }, "reward_parts", "holds inf at index 0"},
     {[](Sample& s) { s.reward_parts.back() = INFINITY; }, "reward_parts", "holds inf at index 2"},
+    {[](Sample& s) {
+       s.token_rewards = {1, 2};
+     },
+     "token_rewards", "has 2 entries for 3 generated tokens"},
+    {[](Sample& s) {
+       s.token_rewards = {1, 2, INFINITY};
+     },
+     "token_rewards", "holds inf at index 2"},
     {[](Sample& s) { s.purpose = static_cast<Purpose>(2); }, "purpose",
      "is 2, which is not a purpose"},
     {[](Sample& s) { s.finish = static_cast<FinishReason>(5); }, "finish",

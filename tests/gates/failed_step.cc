@@ -248,7 +248,7 @@ void try_pipeline(const Api& rl, const Place& place, uintptr_t site) {
     if (!error.empty() || rl.rl_event_kind(p.event) != RL_EVENT_SCORE) continue;
     rl_sample_view sample;
     rl.rl_sample_view_init(&sample, sizeof sample);
-    CALL(rl_event_sample, p.event, &sample);
+    CALL(rl_event_sample, p.event, 0, &sample);
     const rl_score score = gates::score_of(rl, sample.sample_id, double(sample.slot));
     CALL(rl_pipeline_score, p.pipeline, &score, size_t{1}, static_cast<rl_status*>(nullptr));
   }

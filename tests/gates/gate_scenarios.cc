@@ -43,7 +43,7 @@ uint64_t digest_of(const Api& rl, const Host& host, const rl_batch* batch) {
 void score(const Api& rl, const Host& host, rl_pipeline* pipeline, const rl_event* event) {
   rl_sample_view sample;
   rl.rl_sample_view_init(&sample, sizeof sample);
-  CALL(rl_event_sample, event, &sample);
+  CALL(rl_event_sample, event, 0, &sample);
   try {
     const rl_score score = gates::score_of(rl, sample.sample_id, double(sample.slot));
     CALL(rl_pipeline_score, pipeline, &score, size_t{1}, static_cast<rl_status*>(nullptr));

@@ -206,6 +206,7 @@ const std::map<std::string, Change>& changes() {
       {"pipeline.partial_rollout_max_aborts", {{"1"}, {}, interrupt_twice}},
       {"pipeline.prompts_per_step", {{"2"}}},
       {"pipeline.samples_per_prompt", {{"2"}}},
+      {"pipeline.turns", {{"always"}}},
       {"profiler.timeline.dir", {{"@trace_b"}, traced}},
       {"profiler.timeline.enable", {{"true", "profiler.timeline.dir=@trace"}}},
       {"reference.forward_max_tokens_per_device", {{"5000"}, kl_loss, plan_text}},

@@ -43,6 +43,17 @@ class GoldenLog {
     switch (static_cast<EventKind>(event.kind())) {
       case EventKind::kScore:
         return sample(*static_cast<const ScoreEvent&>(event).sample);
+      case EventKind::kTurn: {
+        const auto& e = static_cast<const TurnEvent&>(event);
+        line("turn", e.turn, e.turn_text);
+        return sample(*e.sample);
+      }
+      case EventKind::kGroup: {
+        const auto& e = static_cast<const GroupEvent&>(event);
+        line("group", e.samples.size());
+        for (const EventSample& s : e.samples) sample(*s.sample);
+        return;
+      }
       case EventKind::kStep: {
         const auto& e = static_cast<const StepEvent&>(event);
         line("step", e.step, "version", e.version);

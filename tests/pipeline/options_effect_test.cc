@@ -61,6 +61,7 @@ Seen seen(const RunLog& log, const TempDir& dir) {
   std::set<std::string> samples;  // the order of their ends is no promise
   for (const SamplePtr& s : log.samples) samples.insert(text_of(*s));
   for (const std::string& s : samples) out.rest += s;
+  out.rest += str("groups ", log.num_groups, "\n");
   for (const auto& e : log.evals) out.rest += str("eval ", e->step, " ", e->num_scored, "\n");
   for (const auto& d : log.dropped) out.rest += str("dropped ", d->ordinal, "\n");
   for (const std::string& name : names_in(dir.file("checkpoints"))) out.rest += name + "\n";
@@ -165,13 +166,16 @@ const std::map<std::string, Change>& changes() {
       {"pipeline.filter_max_rounds", {"2", with(mean_filter, {"pipeline.filter_high=0.01"})}},
       {"pipeline.filter_spread",
        {"10", {"pipeline.filter=spread", "pipeline.filter_max_rounds=1"}}},
+      {"pipeline.max_turns", {"1", {"pipeline.turns=always"}}},
       {"pipeline.overlong_filter", {"true"}},
       {"pipeline.repetition_filter", {"0.1", {"sampling.allowed_token_ids=3,5"}}},
       {"pipeline.repetition_ngram",
        {"8",
         {"sampling.allowed_token_ids=3,5", "pipeline.repetition_filter=0.3",
          "pipeline.repetition_ngram=2"}}},
+      {"pipeline.reply_timeout_ns", {"1ns", {"pipeline.turns=always"}}},
       {"pipeline.reward_timeout_ns", {"1ns"}},
+      {"pipeline.score_events", {"group"}},
       {"pipeline.total_steps", {"3"}},
       {"sampling.allowed_token_ids", {"3,5,8,13,21"}},
       {"sampling.frequency_penalty", {"2", {"sampling.temperature=0.3"}}},
@@ -259,6 +263,14 @@ Seen run(const std::string& key, const Change& change, bool changed) {
     }
     try {
       p.score(s->id, low_id_reward(*s));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code, Code::kLate) << error.message;
+    }
+  };
+  const auto answer = rig.on_turn;
+  rig.on_turn = [&](Pipeline& p, const TurnEvent& e) {
+    try {
+      answer(p, e);
     } catch (const Error& error) {
       EXPECT_EQ(error.code, Code::kLate) << error.message;
     }

@@ -76,6 +76,7 @@ struct RunLog {
   std::vector<std::shared_ptr<CheckpointEvent>> checkpoints;
   std::vector<std::shared_ptr<EngineStatsEvent>> intervals;
   std::vector<SamplePtr> samples;
+  int64_t num_groups = 0, num_turns = 0;  // events
   Code end = Code::kOk;
 
   std::vector<double> series(const std::string& name) const {
@@ -111,6 +112,14 @@ class Rig {
   std::function<void(Pipeline&, const SamplePtr&)> on_score = [](Pipeline& p, const SamplePtr& s) {
     p.score(s->id, low_id_reward(*s));
   };
+  // The default answers a sample's first turn with one token and finishes it after the second.
+  std::function<void(Pipeline&, const TurnEvent&)> on_turn = [](Pipeline& p, const TurnEvent& e) {
+    const std::vector<int32_t> ids = {5};
+    Reply reply{.sample_id = e.sample->id, .turn = static_cast<uint64_t>(e.turn)};
+    reply.finish = e.turn > 1;
+    if (!reply.finish) reply.ids = ids;
+    p.reply_many({&reply, 1}, [](size_t, Code) {});
+  };
   std::function<void(Pipeline&, const StepEvent&)> on_step = [](Pipeline&, const StepEvent&) {};
   // Sees every event before the others do.
   std::function<void(const Event&)> on_event = [](const Event&) {};
@@ -145,6 +154,17 @@ class Rig {
       case EventKind::kScore:
         log.samples.push_back(static_cast<ScoreEvent&>(event).sample);
         on_score(*pipeline_, log.samples.back());
+        break;
+      case EventKind::kTurn:
+        ++log.num_turns;
+        on_turn(*pipeline_, static_cast<TurnEvent&>(event));
+        break;
+      case EventKind::kGroup:
+        ++log.num_groups;
+        for (const EventSample& s : static_cast<GroupEvent&>(event).samples) {
+          log.samples.push_back(s.sample);
+          on_score(*pipeline_, s.sample);
+        }
         break;
       case EventKind::kStep:
         log.steps.push_back(static_cast<StepEvent&>(event).metrics);

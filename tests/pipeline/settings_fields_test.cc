@@ -224,15 +224,19 @@ void compare_run(const Settings& s, Fields& c) {
   c.same("pipeline.filter_low", s.pipeline.filter_low);
   c.same("pipeline.filter_max_rounds", s.pipeline.filter_max_rounds);
   c.same("pipeline.filter_spread", s.pipeline.filter_spread);
+  c.same("pipeline.max_turns", s.pipeline.max_turns);
   c.same("pipeline.mode", s.pipeline.mode);
   c.same("pipeline.overlong_filter", s.pipeline.overlong_filter);
   c.same("pipeline.partial_rollout_max_aborts", s.pipeline.partial_rollout_max_aborts);
   c.same("pipeline.prompts_per_step", s.pipeline.prompts_per_step);
   c.same("pipeline.repetition_filter", s.pipeline.repetition_filter);
   c.same("pipeline.repetition_ngram", s.pipeline.repetition_ngram);
+  c.same("pipeline.reply_timeout_ns", s.pipeline.reply_timeout_ns);
   c.same("pipeline.reward_timeout_ns", s.pipeline.reward_timeout_ns);
   c.same("pipeline.samples_per_prompt", s.pipeline.samples_per_prompt);
+  c.same("pipeline.score_events", s.pipeline.score_events);
   c.same("pipeline.total_steps", s.pipeline.total_steps);
+  c.same("pipeline.turns", s.pipeline.turns);
 }
 
 void compare_records(const Settings& s, Fields& c) {

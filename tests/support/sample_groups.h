@@ -42,6 +42,9 @@ inline SamplePtr random_sample(uint64_t ordinal, uint32_t slot, unsigned seed) {
   s->scored = true;
   s->reward = slot == 0 ? -0.0 : 0.1 * static_cast<double>(rng() % 100);
   for (uint32_t k = 0; k < slot % 3; ++k) s->reward_parts.push_back(0.5 - k);
+  if (slot % 4 == 3) {
+    for (int32_t i = 0; i < generated; ++i) s->token_rewards.push_back(0.25 * i - 1);
+  }
   s->submitted_ns = 1000;
   s->first_token_ns = 2000 + static_cast<int64_t>(rng());
   s->finished_ns = std::numeric_limits<int64_t>::max();
@@ -86,7 +89,8 @@ inline bool same_sample(const Sample& a, const Sample& b) {
          a.submitted_ns == b.submitted_ns && a.first_token_ns == b.first_token_ns &&
          a.finished_ns == b.finished_ns && a.mixed_kv == b.mixed_kv &&
          a.admitted_ns == b.admitted_ns && a.preemptions == b.preemptions &&
-         a.reward_parts == b.reward_parts && a.num_aborts == b.num_aborts;
+         a.reward_parts == b.reward_parts && a.token_rewards == b.token_rewards &&
+         a.num_aborts == b.num_aborts;
 }
 
 inline bool same_group(const Group& a, const Group& b) {

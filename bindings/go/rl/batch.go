@@ -137,11 +137,16 @@ func (b *Batch) Sample(index int) (*Sample, error) {
 
 // SetReward sets the reward of a sample and the kinds of reward beside it, replacing earlier ones.
 func (b *Batch) SetReward(index int, reward float64, parts ...float64) error {
-	defer b.ending()() // of the parts that a view of before points to
+	return b.Score(index, Score{Reward: reward, Parts: parts})
+}
+
+// Score sets the rewards of samples from sample first on, all of them or, after a failure, none.
+func (b *Batch) Score(first int, scores ...Score) error {
+	defer b.ending()() // of what a view of before points to
 	var memory arena
 	defer memory.free()
-	score := memory.scores([]Score{{Reward: reward, Parts: parts}})
 	var record *C.rl_error
-	status := C.rl_batch_score(b.ptr, C.size_t(index), score, 1, &record)
+	status := C.rl_batch_score(b.ptr, C.size_t(first), memory.scores(scores),
+		C.size_t(len(scores)), &record)
 	return outcome(status, &record, b)
 }

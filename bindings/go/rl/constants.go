@@ -297,6 +297,9 @@ const (
 	// EventScore is RL_EVENT_SCORE: a sample (rl_event_sample) waits for its reward: rl_pipeline_score.
 	EventScore EventKind = 1
 
+	// EventTurn is RL_EVENT_TURN: a sample (rl_event_sample) waits for a reply to the model's turn (pipeline.turns): rl_pipeline_reply. count = number of the turn, from 1; text = what the model generated in it.
+	EventTurn EventKind = 2
+
 	// EventStep is RL_EVENT_STEP: a training step ended: step, version, metrics.
 	EventStep EventKind = 3
 
@@ -311,6 +314,9 @@ const (
 
 	// EventEngineStats is RL_EVENT_ENGINE_STATS: an engine's interval of engine.stats_interval_ns ended: step, version, count = number of the engine, metrics.
 	EventEngineStats EventKind = 7
+
+	// EventGroup is RL_EVENT_GROUP: all samples of a group wait for their rewards, for judges that compare them (pipeline.score_events): count = number of samples, rl_event_sample in the order of their slots.
+	EventGroup EventKind = 8
 )
 
 // DropReason: Why a group was dropped.
@@ -329,7 +335,7 @@ const (
 	// DropRewardError is RL_DROP_REWARD_ERROR: the host scored a sample with a failure.
 	DropRewardError DropReason = 3
 
-	// DropRewardTimeout is RL_DROP_REWARD_TIMEOUT: a reward did not come within pipeline.reward_timeout_ns.
+	// DropRewardTimeout is RL_DROP_REWARD_TIMEOUT: a reward did not come within pipeline.reward_timeout_ns, or a reply within pipeline.reply_timeout_ns.
 	DropRewardTimeout DropReason = 4
 
 	// DropNonFinite is RL_DROP_NON_FINITE: logits, or the update of the whole step, were not finite.

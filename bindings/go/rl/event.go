@@ -80,12 +80,37 @@ func (e *Event) view() (EventView, error) {
 	}, nil
 }
 
-// Sample of an EventScore.
+// Sample of an EventScore or an EventTurn, and the first one of an EventGroup.
 func (e *Event) Sample() (*Sample, error) {
 	defer e.reading()()
+	return e.sample(0)
+}
+
+// Samples of an EventScore, an EventTurn or an EventGroup, by slot.
+func (e *Event) Samples() ([]*Sample, error) {
+	defer e.reading()()
+	view, err := e.view()
+	if err != nil {
+		return nil, err
+	}
+	count := uint64(1)
+	if view.Kind == EventGroup {
+		count = view.Count
+	}
+	samples := make([]*Sample, count)
+	for i := range samples {
+		if samples[i], err = e.sample(i); err != nil {
+			return nil, err
+		}
+	}
+	return samples, nil
+}
+
+func (e *Event) sample(index int) (*Sample, error) {
 	view := newView()
 	var record *C.rl_error
-	if err := outcome(C.rl_event_sample(e.ptr, view, &record), &record); err != nil {
+	status := C.rl_event_sample(e.ptr, C.size_t(index), view, &record)
+	if err := outcome(status, &record); err != nil {
 		return nil, err
 	}
 	return sampleOf(view), nil

@@ -32,7 +32,9 @@ type PipelineStats struct {
 	State    State
 	Step     uint64 // training steps done
 	Version  uint64 // of the weights
-	Unscored uint64 // score events without an answer
+	Unscored uint64 // samples that wait for a reward
+	// Samples that wait for a reply.
+	Unreplied uint64
 	// Samples.
 	AttemptsStarted, AttemptsTrained, AttemptsDiscarded, AttemptsInFlight uint64
 	// Tokens.
@@ -210,6 +212,8 @@ type Score struct {
 	Reward   float64
 	Parts    []float64 // kinds of reward beside the reward
 	Failure  string    // why the sample gets no reward; empty: it gets one
+	// What each token after the prompt earns in addition to the reward; nil: nothing.
+	TokenRewards []float64
 }
 
 // Score rewards a sample, in any order, until its deadline.
@@ -246,11 +250,55 @@ func (a *arena) scores(scores []Score) *C.rl_score {
 		raw[i].reward = C.double(score.Reward)
 		raw[i].parts = placed[C.double](a, score.Parts)
 		raw[i].num_parts = C.size_t(len(score.Parts))
+		raw[i].token_rewards = placed[C.double](a, score.TokenRewards)
+		raw[i].num_token_rewards = C.size_t(len(score.TokenRewards))
 		if score.Failure != "" {
 			raw[i].failure, raw[i].failure_len = a.text(score.Failure)
 		}
 	}
 	return placed[C.rl_score](a, raw)
+}
+
+// ---- turns ----
+
+// A Reply answers a turn of the model (EventTurn): token ids, a text, or that the sample has no
+// further turn.
+type Reply struct {
+	SampleID uint64
+	Turn     uint64 // the turn that it answers, EventView.Count; 0: the present one
+	IDs      []int32
+	Text     string    // encoded, if there are no IDs
+	Flags    TextFlags // of the text, as for Model.Encode
+	Finish   bool      // without tokens: the sample waits for its reward from now on
+}
+
+// Reply answers turns, in any order, until their deadline. All are tried; results has the code of
+// each, 0 for one that was accepted, and of several refusals the error has Parts.
+func (p *Pipeline) Reply(replies ...Reply) (results []Code, err error) {
+	var memory arena
+	defer memory.free()
+	results = make([]Code, len(replies))
+	err = p.call(func(record **C.rl_error) C.rl_status {
+		return C.rl_pipeline_reply(p.ptr, memory.replies(replies), C.size_t(len(replies)),
+			first[C.rl_status](results), record)
+	})
+	return results, err
+}
+
+// replies is an array of the arena.
+func (a *arena) replies(replies []Reply) *C.rl_reply {
+	raw := make([]C.rl_reply, len(replies))
+	for i, reply := range replies {
+		C.rl_reply_init(&raw[i], C.sizeof_rl_reply)
+		raw[i].sample_id = C.uint64_t(reply.SampleID)
+		raw[i].turn = C.uint64_t(reply.Turn)
+		raw[i].ids = placed[C.int32_t](a, reply.IDs)
+		raw[i].num_ids = C.size_t(len(reply.IDs))
+		raw[i].finish = truth(reply.Finish)
+		raw[i].text, raw[i].text_len = a.text(reply.Text)
+		raw[i].flags = C.uint64_t(reply.Flags)
+	}
+	return placed[C.rl_reply](a, raw)
 }
 
 // ---- the feed ----
@@ -382,6 +430,7 @@ func (p *Pipeline) Stats() (PipelineStats, error) {
 		Step:              uint64(s.step),
 		Version:           uint64(s.version),
 		Unscored:          uint64(s.unscored),
+		Unreplied:         uint64(s.unreplied),
 		AttemptsStarted:   uint64(s.attempts_started),
 		AttemptsTrained:   uint64(s.attempts_trained),
 		AttemptsDiscarded: uint64(s.attempts_discarded),

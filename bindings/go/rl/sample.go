@@ -38,6 +38,7 @@ type Sample struct {
 	Preemptions     uint32
 	MixedKV         []uint8   // 1 where keys and values were of older weights
 	RewardParts     []float64 // kinds of reward beside Reward
+	TokenRewards    []float64 // what each token earns in addition
 }
 
 // NewSample has the defaults of rl_sample_view_init.
@@ -86,6 +87,7 @@ func sampleOf(v *C.rl_sample_view) *Sample {
 		Preemptions:     uint32(v.preemptions),
 		MixedKV:         copied[uint8](v.mixed_kv, count),
 		RewardParts:     copied[float64](v.reward_parts, v.num_reward_parts),
+		TokenRewards:    copied[float64](v.token_rewards, count),
 	}
 }
 
@@ -117,6 +119,7 @@ func (s *Sample) view(memory *arena) (*C.rl_sample_view, error) {
 	v.mixed_kv = placed[C.uint8_t](memory, s.MixedKV)
 	v.reward_parts = placed[C.double](memory, s.RewardParts)
 	v.num_reward_parts = C.size_t(len(s.RewardParts))
+	v.token_rewards = placed[C.double](memory, s.TokenRewards)
 	return v, nil
 }
 
@@ -132,6 +135,7 @@ func (s *Sample) checkLengths() error {
 		{"versions", len(s.Versions), count}, {"loss_mask", len(s.LossMask), count},
 		{"top_ids", len(s.TopIDs), count * s.NumTop}, {"mixed_kv", len(s.MixedKV), count},
 		{"top_logprobs", len(s.TopLogprobs), count * s.NumTop},
+		{"token_rewards", len(s.TokenRewards), count},
 	}
 	return wrongLength("sample", lengths)
 }

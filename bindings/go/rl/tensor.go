@@ -245,11 +245,11 @@ func (b *Batch) Tensor(index int, array SampleArray) (*Tensor, error) {
 	return tensorOf(status, out, &record)
 }
 
-// Tensor is an array of the sample of an EventScore, as Batch.Tensor.
-func (e *Event) Tensor(array SampleArray) (*Tensor, error) {
+// Tensor is an array of a sample of the event, as Batch.Tensor.
+func (e *Event) Tensor(index int, array SampleArray) (*Tensor, error) {
 	var out *C.rl_tensor
 	var record *C.rl_error
-	status := C.rl_event_tensor(e.ptr, C.int32_t(array), nil, &out, &record)
+	status := C.rl_event_tensor(e.ptr, C.size_t(index), C.int32_t(array), nil, &out, &record)
 	runtime.KeepAlive(e)
 	return tensorOf(status, out, &record)
 }

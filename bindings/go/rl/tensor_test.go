@@ -134,7 +134,7 @@ func TestArraysOfAnEventAreThoseOfItsSample(t *testing.T) {
 	event := value[*Event](t)(p.Next(context.Background()))
 	defer event.Close()
 	sample := value[*Sample](t)(event.Sample())
-	ids := value[*Tensor](t)(event.Tensor(SampleIDs))
+	ids := value[*Tensor](t)(event.Tensor(0, SampleIDs))
 	if !reflect.DeepEqual(value[[]int32](t)(TensorValues[int32](ids)), sample.IDs) {
 		t.Error("the tensor has other ids than the sample")
 	}

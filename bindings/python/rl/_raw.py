@@ -76,13 +76,14 @@ class rl_sample_view(Struct):
         ("submitted_ns", c_int64), ("first_token_ns", c_int64), ("finished_ns", c_int64),
         ("num_top", c_size_t), ("top_ids", c_void_p), ("top_logprobs", c_void_p),
         ("num_aborts", c_uint32), ("preemptions", c_uint32), ("admitted_ns", c_int64),
-        ("mixed_kv", c_void_p), ("num_reward_parts", c_size_t), ("reward_parts", c_void_p)]
+        ("mixed_kv", c_void_p), ("num_reward_parts", c_size_t), ("reward_parts", c_void_p),
+        ("token_rewards", c_void_p)]
 
 
 class rl_score(Struct):
     _fields_ = [("struct_size", c_size_t), ("sample_id", c_uint64), ("reward", c_double),
         ("parts", c_void_p), ("num_parts", c_size_t), ("failure", c_void_p),
-        ("failure_len", c_size_t)]
+        ("failure_len", c_size_t), ("token_rewards", c_void_p), ("num_token_rewards", c_size_t)]
 
 
 class rl_event_view(Struct):
@@ -101,7 +102,14 @@ class rl_pipeline_stats(Struct):
         ("tokens_discarded", c_uint64), ("tokens_in_flight", c_uint64), ("prompts_drawn", c_uint64),
         ("prompts_trained", c_uint64), ("prompts_dropped", c_uint64), ("prompts_open", c_uint64),
         ("late_scores", c_uint64), ("duplicate_scores", c_uint64), ("unknown_scores", c_uint64),
-        ("nonfinite_scores", c_uint64), ("feed_size", c_uint64), ("feed_capacity", c_uint64)]
+        ("nonfinite_scores", c_uint64), ("feed_size", c_uint64), ("feed_capacity", c_uint64),
+        ("unreplied", c_uint64)]
+
+
+class rl_reply(Struct):
+    _fields_ = [("struct_size", c_size_t), ("sample_id", c_uint64), ("turn", c_uint64),
+        ("ids", c_void_p), ("num_ids", c_size_t), ("text", c_void_p), ("text_len", c_size_t),
+        ("flags", c_uint64), ("finish", c_uint32), ("reserved", c_uint32)]
 
 
 class rl_feed_row(Struct):
@@ -272,9 +280,14 @@ ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
         "top_logprobs": (c_float, "G * num_top"),
         "mixed_kv": (c_uint8, None),
         "reward_parts": (c_double, "num_reward_parts"),
+        "token_rewards": (c_double, None),
     },
     "rl_score": {
         "parts": (c_double, "num_parts"),
+        "token_rewards": (c_double, "num_token_rewards"),
+    },
+    "rl_reply": {
+        "ids": (c_int32, "num_ids"),
     },
     "rl_feed_row": {
         "ids": (c_int32, "num_ids"),
@@ -457,8 +470,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_event_kind": (c_int32, {"event": c_void_p}),
     "rl_event_get_view": (c_int32, {"event": c_void_p, "view": POINTER(rl_event_view), "err":
         c_void_p}),
-    "rl_event_sample": (c_int32, {"event": c_void_p, "view": POINTER(rl_sample_view), "err":
-        c_void_p}),
+    "rl_event_sample": (c_int32, {"event": c_void_p, "index": c_size_t, "view":
+        POINTER(rl_sample_view), "err": c_void_p}),
     "rl_event_metric": (c_int32, {"event": c_void_p, "index": c_size_t, "name": c_void_p, "value":
         c_void_p, "err": c_void_p}),
     "rl_event_metric_named": (c_int32, {"event": c_void_p, "name": c_char_p, "name_len": c_size_t,
@@ -477,6 +490,9 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_pipeline_interrupt": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
     "rl_pipeline_queue": (c_int32, {"pipeline": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_pipeline_score": (c_int32, {"pipeline": c_void_p, "scores": POINTER(rl_score), "count":
+        c_size_t, "results": c_void_p, "err": c_void_p}),
+    "rl_reply_init": (None, {"reply": POINTER(rl_reply), "size": c_size_t}),
+    "rl_pipeline_reply": (c_int32, {"pipeline": c_void_p, "replies": POINTER(rl_reply), "count":
         c_size_t, "results": c_void_p, "err": c_void_p}),
     "rl_feed_row_init": (None, {"row": POINTER(rl_feed_row), "size": c_size_t}),
     "rl_pipeline_feed": (c_int32, {"pipeline": c_void_p, "row": POINTER(rl_feed_row), "timeout_ns":
@@ -654,7 +670,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         c_void_p}),
     "rl_batch_tensor": (c_int32, {"batch": c_void_p, "index": c_size_t, "array": c_int32, "request":
         POINTER(rl_tensor_request), "out": c_void_p, "err": c_void_p}),
-    "rl_event_tensor": (c_int32, {"event": c_void_p, "array": c_int32, "request":
+    "rl_event_tensor": (c_int32, {"event": c_void_p, "index": c_size_t, "array": c_int32, "request":
         POINTER(rl_tensor_request), "out": c_void_p, "err": c_void_p}),
     "rl_profiler_create": (c_int32, {"runtime": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_profiler_destroy": (None, {"profiler": c_void_p}),

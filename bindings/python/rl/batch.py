@@ -82,8 +82,10 @@ class Batch(Handle):
     def __iter__(self) -> Iterator[SampleView]:
         return (self[index] for index in range(len(self)))
 
-    def set_reward(self, index: int, reward: float, parts: Array | None = None) -> None:
-        """Sets the reward of a sample with its reward parts, replacing earlier ones."""
-        array, count, held = scores_of([Score(0, reward, parts)])
+    def set_reward(self, index: int, reward: float, parts: Array | None = None,
+                   token_rewards: Array | None = None) -> None:
+        """Sets the reward of a sample with its reward parts or token rewards, replacing earlier
+        ones."""
+        array, count, held = scores_of([Score(0, reward, parts, token_rewards=token_rewards)])
         call("rl_batch_score", self, index, array, count)
         del held

@@ -204,6 +204,9 @@ class EventKind(OpenEnum):
     """Kinds of events, and the fields of rl_event_view and other getters that each kind uses."""
     # a sample (rl_event_sample) waits for its reward: rl_pipeline_score
     SCORE = 1
+    # a sample (rl_event_sample) waits for a reply to the model's turn (pipeline.turns):
+    # rl_pipeline_reply. count = number of the turn, from 1; text = what the model generated in it
+    TURN = 2
     # a training step ended: step, version, metrics
     STEP = 3
     # an evaluation ended: step, version, value = mean reward, count = samples scored, metrics
@@ -215,6 +218,10 @@ class EventKind(OpenEnum):
     # an engine's interval of engine.stats_interval_ns ended: step, version, count = number of the
     # engine, metrics
     ENGINE_STATS = 7
+    # all samples of a group wait for their rewards, for judges that compare them
+    # (pipeline.score_events): count = number of samples, rl_event_sample in the order of their
+    # slots
+    GROUP = 8
 
 
 class DropReason(OpenEnum):
@@ -226,7 +233,8 @@ class DropReason(OpenEnum):
     ABORTED = 2
     # the host scored a sample with a failure
     REWARD_ERROR = 3
-    # a reward did not come within pipeline.reward_timeout_ns
+    # a reward did not come within pipeline.reward_timeout_ns, or a reply within
+    # pipeline.reply_timeout_ns
     REWARD_TIMEOUT = 4
     # logits, or the update of the whole step, were not finite
     NON_FINITE = 5

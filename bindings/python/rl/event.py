@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cached_property
-from typing import TYPE_CHECKING, Dict, Optional
+from typing import TYPE_CHECKING, Dict, List, Optional
 
 from . import _raw
 from ._arrays import Array
@@ -45,13 +45,23 @@ class Event(Handle):
 
     @property
     def text(self) -> str:
-        """A checkpoint's path, or why a group was dropped."""
+        """A checkpoint's path, why a group was dropped, or what the model generated in a turn."""
         return self.view.text
 
     @cached_property
     def sample(self) -> SampleView:
-        """The sample of an EventKind.SCORE."""
-        return SampleView._make(self, "rl_event_sample", "rl_event_tensor")
+        """The sample of an EventKind.SCORE or an EventKind.TURN, and the first one of an
+        EventKind.GROUP."""
+        return self._sample(0)
+
+    @cached_property
+    def samples(self) -> List[SampleView]:
+        """The samples of such an event, by slot."""
+        count = self.view.count if self.kind == EventKind.GROUP else 1
+        return [self._sample(index) for index in range(count)]
+
+    def _sample(self, index: int) -> SampleView:
+        return SampleView._make(self, "rl_event_sample", "rl_event_tensor", index)
 
     @cached_property
     def metrics(self) -> Dict[str, float]:
@@ -68,14 +78,23 @@ class Event(Handle):
         """One metric; without the others it is the faster way."""
         return float(get("rl_event_metric_named", self, name, kind=ctypes.c_double))
 
-    # ---- answers to an EventKind.SCORE ----
+    # ---- answers to an EventKind.SCORE or an EventKind.TURN ----
 
-    def score(self, reward: float, parts: Array | None = None) -> None:
-        """Gives the sample its reward, and reward parts in addition."""
-        self._answerable().score(self.sample.sample_id, reward, parts)
+    def score(self, reward: float, parts: Array | None = None,
+              token_rewards: Array | None = None) -> None:
+        """Gives the sample its reward, and reward parts or token rewards in addition."""
+        self._answerable().score(self.sample.sample_id, reward, parts, token_rewards)
+
+    def reply(self, text: str | None = None, *, ids: Array | None = None) -> None:
+        """Answers the turn with a text or with token ids, after which the model goes on."""
+        self._answerable().reply(self.sample.sample_id, text, ids=ids, turn=self.view.count)
+
+    def finish(self) -> None:
+        """Answers that the sample has no further turn: it waits for its reward from now on."""
+        self._answerable().reply(self.sample.sample_id, finish=True, turn=self.view.count)
 
     def fail(self, reason: str) -> None:
-        """Says that the sample will get no reward: its group is dropped."""
+        """Says that the sample will get no reward or reply: its group is dropped."""
         self._answerable().fail(self.sample.sample_id, reason)
 
     def _answerable(self) -> Pipeline:

@@ -6,14 +6,14 @@ import collections
 import ctypes
 import json
 import os
-from typing import Any, AsyncIterator, Iterator, Mapping
+from typing import Any, AsyncIterator, Iterable, Iterator, Mapping
 
 from . import _raw
 from ._arrays import Array, pinned
 from ._handle import (Handle, Token, ask, call, filled, in_background, make, result, taken_text,
                       waiting)
 from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, loss_hook
-from ._scores import Score, scores_of
+from ._scores import Reply, Score, replies_of, scores_of
 from .constants import Code, DType
 from .errors import Done, Error, Timeout, outcome
 from .event import Event
@@ -39,10 +39,12 @@ class EventQueue(Handle):
 
 class Pipeline(Handle):
     """The training loop. After start, iteration yields its events until the loop has ended; every
-    EventKind.SCORE is to be answered:
+    EventKind.SCORE is to be answered, and every TURN and GROUP where options ask for them:
 
         pipeline.start()
         for event in pipeline:
+            if event.kind == rl.EventKind.TURN:
+                event.reply(result_of_tool(event.text))
             if event.kind == rl.EventKind.SCORE:
                 event.score(reward_of(event.sample.text, event.sample.tag))
 
@@ -133,10 +135,11 @@ class Pipeline(Handle):
 
     # ---- rewards ----
 
-    def score(self, sample_id: int, reward: float, parts: Array | None = None) -> None:
-        """Gives a sample its reward, and reward parts in addition; in any order, until its
-        deadline."""
-        self._score([Score(sample_id, reward, parts)])
+    def score(self, sample_id: int, reward: float, parts: Array | None = None,
+              token_rewards: Array | None = None) -> None:
+        """Gives a sample its reward, and reward parts or what each token after the prompt earns in
+        addition; in any order, until its deadline."""
+        self._score([Score(sample_id, reward, parts, token_rewards=token_rewards)])
 
     def score_many(self, rewards: Mapping[int, float]) -> None:
         """Gives many samples their rewards, by sample_id. All are tried; the error of several that
@@ -150,6 +153,21 @@ class Pipeline(Handle):
     def _score(self, scores: list[Score]) -> None:
         array, count, held = scores_of(scores)
         call("rl_pipeline_score", self, array, count, None)
+        del held
+
+    # ---- turns ----
+
+    def reply(self, sample_id: int, text: str | None = None, *, ids: Array | None = None,
+              finish: bool = False, turn: int = 0) -> None:
+        """Answers the present turn of a sample, or turn `turn`, with a text, with token ids, or
+        with finish: the sample has no further turn. In any order, until its deadline."""
+        self.reply_many([Reply(sample_id, ids, text, finish, turn)])
+
+    def reply_many(self, replies: Iterable[Reply]) -> None:
+        """Answers many turns. All are tried; the error of several that were refused has a part for
+        each."""
+        array, count, held = replies_of(replies)
+        call("rl_pipeline_reply", self, array, count, None)
         del held
 
     # ---- the feed ----

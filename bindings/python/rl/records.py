@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ._record import Record
 from .constants import (DType, Device, DropReason, EventKind, Finish, OptionFlags, OptionType,
-                        PlanKind, Purpose, State, When)
+                        PlanKind, Purpose, State, TextFlags, When)
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class SampleFields(Record):
     scored: bool
     # the tag that the host gave the data row or the request, returned unread
     tag: str
-    # in score events of a model with a tokenizer, else empty; includes special tokens
+    # in events of a model with a tokenizer, else empty; includes special tokens
     prompt_text: str
     # the response without special tokens, present like prompt_text
     text: str
@@ -245,6 +245,24 @@ class PipelineStats(Record):
     feed_size: int
     # rows in the feed now, and the most it can hold
     feed_capacity: int
+    # samples that wait for a reply from the host
+    unreplied: int
+
+
+@dataclass(frozen=True)
+class Reply(Record):
+    """The fields of rl_reply that are numbers and texts."""
+
+    sample_id: int
+    # the turn that it answers, `count` of its event; 0: the present one
+    turn: int
+    num_ids: int
+    # encoded to ids as by rl_model_encode; NULL: ids
+    text: str
+    # of the text: RL_TEXT_ADD_SPECIAL, RL_TEXT_ALLOW_SPECIAL
+    flags: TextFlags
+    # 1: no tokens, and the sample waits for its reward from now on
+    finish: int
 
 
 @dataclass(frozen=True)

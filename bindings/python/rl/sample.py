@@ -55,6 +55,7 @@ class Sample:
     preemptions: int = 0
     mixed_kv: Optional[Array] = None
     reward_parts: Optional[Array] = None
+    token_rewards: Optional[Array] = None
 
     def _view(self) -> tuple[Any, list[object]]:
         """The struct, and what holds its arrays in place."""
@@ -181,6 +182,11 @@ class SampleView(SampleFields):
     def reward_parts(self) -> Optional[Floats]:
         """Reward parts in addition to the reward."""
         return self._copied("reward_parts", lambda view: int(view.num_reward_parts))
+
+    @property
+    def token_rewards(self) -> Optional[Floats]:
+        """What each token after the prompt earns in addition to the reward; None: nothing."""
+        return self._copied("token_rewards", _generated)
 
     def copy(self) -> Sample:
         """A sample of the host's own with the same contents, to change and to keep."""

@@ -144,7 +144,9 @@ EngineOptions engine_options_from(const Settings& settings, int64_t max_model_le
   e.prefill_chunk = engine.prefill_chunk;
   e.prefix_caching = engine.prefix_caching;
   e.kv_watermark = engine.kv_watermark;
-  if (engine.scheduling_policy == EngineSchedulingPolicy::kPriority) {
+  // With turns those with more of them go first.
+  if (engine.scheduling_policy == EngineSchedulingPolicy::kPriority ||
+      settings.pipeline.turns != PipelineTurns::kNone) {
     e.policy = SchedulingPolicy::kPriority;
   }
   e.keep_kv = engine.keep_kv_on_publish;

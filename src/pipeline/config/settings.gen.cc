@@ -197,15 +197,19 @@ PipelineSettings::PipelineSettings(const OptionSet& options)
       filter_low(options.get_f64("pipeline.filter_low")),
       filter_max_rounds(options.get_i64("pipeline.filter_max_rounds")),
       filter_spread(options.get_f64("pipeline.filter_spread")),
+      max_turns(options.get_i64("pipeline.max_turns")),
       mode(choice_of<PipelineMode>(options, "pipeline.mode")),
       overlong_filter(options.get_bool("pipeline.overlong_filter")),
       partial_rollout_max_aborts(options.get_i64("pipeline.partial_rollout_max_aborts")),
       prompts_per_step(options.get_i64("pipeline.prompts_per_step")),
       repetition_filter(options.get_f64("pipeline.repetition_filter")),
       repetition_ngram(options.get_i64("pipeline.repetition_ngram")),
+      reply_timeout_ns(options.get_i64("pipeline.reply_timeout_ns")),
       reward_timeout_ns(options.get_i64("pipeline.reward_timeout_ns")),
       samples_per_prompt(options.get_i64("pipeline.samples_per_prompt")),
-      total_steps(options.get_i64("pipeline.total_steps")) {}
+      score_events(choice_of<PipelineScoreEvents>(options, "pipeline.score_events")),
+      total_steps(options.get_i64("pipeline.total_steps")),
+      turns(choice_of<PipelineTurns>(options, "pipeline.turns")) {}
 
 ProfilerTimelineSettings::ProfilerTimelineSettings(const OptionSet& options)
     : dir(options.get_string("profiler.timeline.dir")),

@@ -40,6 +40,8 @@ enum class ModelDtype : uint8_t { kAuto, kBf16, kFp32 };
 enum class OptimizerName : uint8_t { kAdamw };
 enum class PipelineFilter : uint8_t { kNone, kMean, kSpread };
 enum class PipelineMode : uint8_t { kSync };
+enum class PipelineScoreEvents : uint8_t { kSample, kGroup };
+enum class PipelineTurns : uint8_t { kNone, kStopString, kAlways };
 enum class RuntimeDevice : uint8_t { kCpu, kCuda };
 enum class TrainerOversize : uint8_t { kError, kAlone };
 
@@ -288,15 +290,19 @@ struct PipelineSettings {
   double filter_low;
   int64_t filter_max_rounds;  // rounds
   double filter_spread;
+  int64_t max_turns;  // turns
   PipelineMode mode;
   bool overlong_filter;
   int64_t partial_rollout_max_aborts;  // aborts
   int64_t prompts_per_step;  // prompts
   double repetition_filter;
   int64_t repetition_ngram;  // tokens
+  int64_t reply_timeout_ns;  // nanoseconds
   int64_t reward_timeout_ns;  // nanoseconds
   int64_t samples_per_prompt;  // samples
+  PipelineScoreEvents score_events;
   int64_t total_steps;  // steps
+  PipelineTurns turns;
 };
 
 // profiler.timeline.*

@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/event_queue.h"
 #include "data/sample.h"
@@ -13,18 +15,36 @@ namespace rl {
 // Numbers are part of the ABI.
 enum class EventKind : int32_t {
   kScore = 1,       // a sample waits for its reward
+  kTurn = 2,        // a sample waits for a reply to the model's turn
   kStep = 3,        // a step ended
   kEval = 4,        // an evaluation ended
   kCheckpoint = 5,  // a checkpoint is on disk
   kGroupDropped = 6,
   kEngineStats = 7,  // engine.stats_interval_ns has passed
+  kGroup = 8,        // the samples of a group wait for their rewards
 };
 
-struct ScoreEvent final : Event {
-  ScoreEvent() : Event(static_cast<int32_t>(EventKind::kScore)) {}
+struct EventSample {
   SamplePtr sample;         // ids, tag, ordinal, slot, purpose, finish reason, log-probs
   std::string prompt_text;  // empty without a tokenizer
   std::string text;         // of the response, without special tokens; empty without a tokenizer
+};
+
+struct ScoreEvent final : Event, EventSample {
+  explicit ScoreEvent(EventSample of)
+      : Event(static_cast<int32_t>(EventKind::kScore)), EventSample(std::move(of)) {}
+};
+
+struct TurnEvent final : Event, EventSample {
+  explicit TurnEvent(EventSample of)
+      : Event(static_cast<int32_t>(EventKind::kTurn)), EventSample(std::move(of)) {}
+  int64_t turn = 0;       // number of the turn in its sample, from 1
+  std::string turn_text;  // what the model generated in it, like EventSample::text
+};
+
+struct GroupEvent final : Event {
+  GroupEvent() : Event(static_cast<int32_t>(EventKind::kGroup)) {}
+  std::vector<EventSample> samples;  // by slot
 };
 
 struct StepEvent final : Event {

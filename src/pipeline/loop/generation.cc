@@ -1,6 +1,7 @@
 // The loop takes a pause or a stop between two forwards.
 #include "pipeline/loop/generation.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -17,6 +18,7 @@ void Generation::open(Request& r, const Prompt& prompt, uint64_t ordinal) {
   r.first_sample_id = scoring_.sample_id(r.purpose, ordinal, 0);
   scoring_.open(r.purpose, ordinal, prompt);
   phases_.engine()->submit(r);
+  if (control_.settings().pipeline.turns != PipelineTurns::kNone) requests_[ordinal] = r;
 }
 
 void Generation::submit(const Prompt& prompt, uint64_t ordinal) {
@@ -42,13 +44,40 @@ void Generation::submit_eval(Request r, const Prompt& prompt, uint64_t ordinal) 
 }
 
 bool Generation::run(PipelineState state, Purpose purpose, uint64_t steps_done) {
-  while (!phases_.engine()->idle()) {
+  const EngineSet& engine = *phases_.engine();
+  while (!engine.idle() || scoring_.has_turns(purpose)) {
     if (!control_.enter(state)) return false;
-    step_engine(steps_done);
-    scoring_.deliver(purpose);
+    submit_turns(purpose);
+    if (engine.idle()) {
+      scoring_.await_reply(purpose);
+    } else {
+      step_engine(steps_done);
+      scoring_.deliver(purpose);
+    }
     scoring_.push_dropped();
   }
+  requests_.clear();
   return true;
+}
+
+void Generation::submit_turns(Purpose purpose) {
+  for (SamplePtr& sample : scoring_.take_replies(purpose)) submit_turn(std::move(sample));
+}
+
+// The request of the group again, for one sample from where it is. Its tokens are bounded by what
+// is left of the longest sequence, too.
+void Generation::submit_turn(SamplePtr sample) {
+  Request r = requests_.at(sample->ordinal);
+  const bool greedy = sample->slot >= static_cast<uint64_t>(r.num_samples);
+  if (greedy) r.sampling.temperature = 0;
+  r.prompt.clear();
+  r.num_samples = 1;
+  r.first_slot = sample->slot;
+  r.first_sample_id = sample->id;
+  const int64_t room = scoring_.max_model_len() - static_cast<int64_t>(sample->ids.size());
+  r.max_new_tokens = std::min(r.max_new_tokens, room);
+  r.resume = std::move(sample);
+  phases_.engine()->submit(r);
 }
 
 // One forward, and the metrics of the engine interval that ends with it. Their line in the metrics

@@ -1,7 +1,10 @@
-// Generates the samples of groups: submits their prompts, runs the engine, and hands what it has
-// finished to Scoring. The loop's thread alone uses it, in runs that have an engine.
+// Generates the samples of groups: submits their prompts, runs the engine, hands what it has
+// finished to Scoring, and continues samples after the host's replies. Between the turns of a
+// sample its keys and values stay in the engine's prefix cache as far as others leave room. The
+// loop's thread alone uses it, in runs that have an engine.
 #pragma once
 #include <cstdint>
+#include <map>
 
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/phase_arena.h"
@@ -20,20 +23,23 @@ class Generation {
   void submit(const Prompt& prompt, uint64_t ordinal);
   // Opens a group of an evaluation; request: all of it but the prompt.
   void submit_eval(Request request, const Prompt& prompt, uint64_t ordinal);
-  // Runs the engine until it is idle, with the loop in this state. False if the loop is to end
-  // first. steps_done: for the events of engine intervals.
+  // Runs the engine until it is idle and no sample waits for a reply, with the loop in this state.
+  // False if the loop is to end first. steps_done: for the events of engine intervals.
   bool run(PipelineState state, Purpose purpose, uint64_t steps_done);
 
  private:
   void open(Request& request, const Prompt& prompt, uint64_t ordinal);
   void submit_greedy(Request request);
   void step_engine(uint64_t steps_done);
+  void submit_turns(Purpose purpose);
+  void submit_turn(SamplePtr sample);
 
   Control& control_;
   LoadedModel& model_;
   const PhaseArena& phases_;
   Scoring& scoring_;
   RunFiles& files_;
+  std::map<uint64_t, Request> requests_;  // of the groups being generated, by ordinal; for turns
 };
 
 }  // namespace rl

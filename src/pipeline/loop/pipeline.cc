@@ -102,36 +102,48 @@ void Pipeline::interrupt() { event_queue()->interrupt(); }
 int Pipeline::event_fd() const { return event_queue()->fd(); }
 const std::shared_ptr<EventQueue>& Pipeline::event_queue() const { return impl_->control.queue(); }
 
-void Pipeline::score(uint64_t sample_id, double reward, std::span<const double> parts) {
-  impl_->scoring.score(sample_id, reward, parts);
+void Pipeline::score(const Score& score) {
+  if (score.failure) return fail(score.sample_id, *score.failure);
+  impl_->scoring.score(score);
 }
 
-void Pipeline::score_many(std::span<const Score> scores, FunctionRef<void(size_t, Code)> report) {
+namespace {
+
+// Runs call(i) for each of `count` entries of an array and reports its code. Then throws the error
+// of the one that was refused, or of several an error that has theirs as parts.
+void try_all(size_t count, const char* array, FunctionRef<void(size_t)> call,
+             FunctionRef<void(size_t, Code)> report) {
   std::vector<Error> refused;
-  for (size_t i = 0; i < scores.size(); ++i) {
-    const Score& s = scores[i];
+  for (size_t i = 0; i < count; ++i) {
     try {
-      if (s.failure) {
-        fail(s.sample_id, *s.failure);
-      } else {
-        score(s.sample_id, s.reward, s.parts);
-      }
+      call(i);
       report(i, Code::kOk);
     } catch (Error& e) {
       report(i, e.code);
       refused.push_back(std::move(e));
-      refused.back().key = str("scores[", i, "]");
+      refused.back().key = str(array, "[", i, "]");
     }
   }
   if (refused.size() == 1) throw std::move(refused.front());
   if (refused.empty()) return;
-  Error all(refused.front().code,
-            str(refused.size(), " of ", scores.size(),
-                " scores were refused; the first: ", refused.front().message));
+  Error all(refused.front().code, str(refused.size(), " of ", count, " ", array,
+                                      " were refused; the first: ", refused.front().message));
   all.key = refused.front().key;
   all.cause = std::make_shared<Error>(refused.front());
   all.parts = std::move(refused);
   throw all;
+}
+
+}  // namespace
+
+void Pipeline::score_many(std::span<const Score> scores, FunctionRef<void(size_t, Code)> report) {
+  try_all(
+      scores.size(), "scores", [&](size_t i) { score(scores[i]); }, report);
+}
+
+void Pipeline::reply_many(std::span<const Reply> replies, FunctionRef<void(size_t, Code)> report) {
+  try_all(
+      replies.size(), "replies", [&](size_t i) { impl_->scoring.reply(replies[i]); }, report);
 }
 
 void Pipeline::fail(uint64_t sample_id, std::string_view reason) {
@@ -231,6 +243,7 @@ PipelineStatus Pipeline::status() const {
   s.step = p.progress.boundary.step;
   s.version = p.progress.version;
   s.unscored = p.scoring.unscored(lock);
+  s.unreplied = p.scoring.unreplied(lock);
   s.ledger = p.scoring.ledger(lock);
   s.feed_size = p.prompts.feed_size(lock);
   s.feed_capacity = p.prompts.feed_capacity();

@@ -45,11 +45,23 @@ const char* pipeline_state_name(PipelineState state);
 
 struct PipelineStatus {
   PipelineState state = PipelineState::kIdle;
-  uint64_t step = 0;     // steps done
-  uint64_t version = 0;  // of the weights
-  int64_t unscored = 0;  // score events without a reward yet
+  uint64_t step = 0;      // steps done
+  uint64_t version = 0;   // of the weights
+  int64_t unscored = 0;   // samples that wait for a reward
+  int64_t unreplied = 0;  // samples that wait for a reply to a turn
   LedgerCounts ledger;
   int64_t feed_size = 0, feed_capacity = 0;  // rows
+};
+
+// The host's answer to a turn of the model: tokens, given as ids or text, or that the sample has no
+// further turn.
+struct Reply {
+  uint64_t sample_id = 0;
+  uint64_t turn = 0;  // that it answers; 0: the present one
+  std::span<const int32_t> ids = {};
+  std::optional<std::string_view> text = std::nullopt;  // in place of ids
+  bool add_special = false, allow_special = false;      // of text: EncodeOptions
+  bool finish = false;                                  // without tokens
 };
 
 // What the host says of a sample.
@@ -57,6 +69,7 @@ struct Score {
   uint64_t sample_id = 0;
   double reward = 0;
   std::span<const double> parts = {};
+  std::span<const double> token_rewards = {};  // one per token after the prompt, or none
   std::optional<std::string_view> failure = std::nullopt;  // why it gets no reward
 };
 
@@ -89,13 +102,22 @@ class Pipeline {
   // Any thread, any order. Errors, which are counted: kNotFound (no such sample), kDuplicate
   // (scored before), kLate (its group was dropped), kNonFinite.
   void score(uint64_t sample_id, double reward) { score(sample_id, reward, {}); }
+  void score(uint64_t sample_id, double reward, std::span<const double> parts) {
+    score(Score{.sample_id = sample_id, .reward = reward, .parts = parts});
+  }
   // parts: components of the reward, as many as algo.gdpo_weights has entries if it has any, else
-  // kInvalidArgument; for an evaluation they may be omitted.
-  void score(uint64_t sample_id, double reward, std::span<const double> parts);
+  // kInvalidArgument; for an evaluation they may be omitted. token_rewards are kInvalidArgument if
+  // their number is wrong or algo.advantage does not read them. failure: see fail.
+  void score(const Score& score);
   // All scores are tried, and report(i, code) gets the result of each. Then the error of the one
   // that was refused is thrown, or of several an error that has theirs as parts; keys are
   // "scores[i]".
   void score_many(std::span<const Score> scores, FunctionRef<void(size_t, Code)> report);
+  // The samples of turn events, in any order. Errors: kNotFound (no such sample waits),
+  // kDuplicate (answered before), kLate (its group was dropped), kOutOfRange (ids; no room within
+  // engine.max_model_len), kInvalidArgument, and kFailedPrecondition without pipeline.turns or,
+  // for text, without a tokenizer. All are tried, as by score_many; keys are "replies[i]".
+  void reply_many(std::span<const Reply> replies, FunctionRef<void(size_t, Code)> report);
   // The sample has no reward: its group is dropped with the reason and the step continues.
   void fail(uint64_t sample_id, std::string_view reason);
 

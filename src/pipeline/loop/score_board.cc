@@ -22,6 +22,11 @@ uint64_t ScoreBoard::sample_id(uint64_t ordinal, uint32_t slot) const {
   return first_id_ + ordinal * static_cast<uint64_t>(group_size_) + slot;
 }
 
+uint64_t ScoreBoard::ordinal_of(uint64_t sample_id) const {
+  RL_CHECK(owns(sample_id));
+  return (sample_id - first_id_) / static_cast<uint64_t>(group_size_);
+}
+
 uint32_t ScoreBoard::slot_of(uint64_t sample_id) const {
   RL_CHECK(owns(sample_id));
   return static_cast<uint32_t>((sample_id - first_id_) % static_cast<uint64_t>(group_size_));
@@ -54,12 +59,32 @@ bool ScoreBoard::finish(SamplePtr sample, int64_t deadline_ns) {
   if (waits) {
     s.waiting = true;
     s.deadline_ns = deadline_ns;
-    if (deadline_ns >= 0) earliest_ns_ = std::min(earliest_ns_, deadline_ns);
+    note_deadline(deadline_ns);
     ++unscored_;
   }
   leave_if_complete(ordinal);
   ledger_.check_invariants();
   return waits;
+}
+
+void ScoreBoard::note_deadline(int64_t deadline_ns) {
+  if (deadline_ns >= 0) earliest_ns_ = std::min(earliest_ns_, deadline_ns);
+}
+
+std::vector<SamplePtr> ScoreBoard::generated(uint64_t ordinal) const {
+  std::vector<SamplePtr> samples;
+  const auto found = groups_.find(ordinal);
+  if (found == groups_.end() || found->second.dropped) return samples;
+  if (found->second.generated < group_size_) return samples;
+  for (const Slot& s : found->second.slots) samples.push_back(s.sample);
+  return samples;
+}
+
+void ScoreBoard::set_deadline(uint64_t ordinal, int64_t deadline_ns) {
+  for (Slot& s : find_open(ordinal).slots) {
+    if (s.waiting) s.deadline_ns = deadline_ns;
+  }
+  note_deadline(deadline_ns);
 }
 
 void ScoreBoard::drop(uint64_t ordinal, DropReason reason, std::string message) {
@@ -71,6 +96,7 @@ void ScoreBoard::drop(uint64_t ordinal, DropReason reason, std::string message) 
     unscored_ -= s.waiting;
     s.waiting = false;
   }
+  end_turns(g);
   dropped_.push_back({ordinal, g.data_row, reason, std::move(message)});
   dropped_ordinals_.push_back(ordinal);
   if (dropped_ordinals_.size() > kDroppedRemembered) dropped_ordinals_.pop_front();
@@ -86,9 +112,15 @@ void ScoreBoard::leave_if_complete(uint64_t ordinal) {
   groups_.erase(ordinal);
 }
 
+bool ScoreBoard::is_dropped(uint64_t ordinal) const {
+  const auto found = groups_.find(ordinal);
+  if (found != groups_.end()) return found->second.dropped;
+  return std::find(dropped_ordinals_.begin(), dropped_ordinals_.end(), ordinal) !=
+         dropped_ordinals_.end();
+}
+
 void ScoreBoard::refuse_closed(uint64_t sample_id, uint64_t ordinal) {
-  if (std::find(dropped_ordinals_.begin(), dropped_ordinals_.end(), ordinal) !=
-      dropped_ordinals_.end()) {
+  if (is_dropped(ordinal)) {
     ledger_.count_late();
     throw Error(Code::kLate, str("the score of sample ", sample_id, " is late: its group, ordinal ",
                                  ordinal, ", was dropped"));
@@ -99,21 +131,24 @@ void ScoreBoard::refuse_closed(uint64_t sample_id, uint64_t ordinal) {
   }
 }
 
+ScoreBoard::Slot* ScoreBoard::find_slot(uint64_t sample_id) {
+  if (!owns(sample_id)) return nullptr;
+  const auto found = groups_.find(ordinal_of(sample_id));
+  return found != groups_.end() ? &found->second.slots[slot_of(sample_id)] : nullptr;
+}
+
 ScoreBoard::Slot& ScoreBoard::slot_to_score(uint64_t sample_id, int64_t now_ns) {
-  const auto size = static_cast<uint64_t>(group_size_);
-  const bool known = sample_id >= first_id_;
-  const uint64_t ordinal = known ? (sample_id - first_id_) / size : 0;
-  if (known) refuse_closed(sample_id, ordinal);
-  const auto found = groups_.find(ordinal);
-  Slot* s = known && found != groups_.end() ? &found->second.slots[(sample_id - first_id_) % size]
-                                            : nullptr;
-  if (s == nullptr || (s->sample == nullptr && !s->scored)) {
+  const uint64_t ordinal = owns(sample_id) ? ordinal_of(sample_id) : 0;
+  if (owns(sample_id)) refuse_closed(sample_id, ordinal);
+  Slot* const s = find_slot(sample_id);
+  if (s == nullptr || (s->sample == nullptr && !s->rewards.scored)) {
     ledger_.count_unknown();
     throw Error(Code::kNotFound, str("no sample ", sample_id, " is waiting for a score"));
   }
-  if (s->scored) {
+  if (s->rewards.scored) {
     ledger_.count_duplicate();
-    throw Error(Code::kDuplicate, str("sample ", sample_id, " already has a score, ", s->reward));
+    throw Error(Code::kDuplicate,
+                str("sample ", sample_id, " already has a score, ", s->rewards.reward));
   }
   if (s->deadline_ns >= 0 && now_ns > s->deadline_ns) {
     expire(now_ns);
@@ -129,15 +164,31 @@ void ScoreBoard::refuse_non_finite(uint64_t sample_id, const char* what, double 
                                     "; the sample is still waiting for one"));
 }
 
-void ScoreBoard::score(uint64_t sample_id, double reward, std::vector<double> parts,
-                       int64_t now_ns) {
+void ScoreBoard::refuse_wrong_count(const Sample& sample, size_t num_token_rewards) const {
+  const auto tokens = static_cast<size_t>(sample.generated());
+  if (num_token_rewards == 0 || num_token_rewards == tokens) return;
+  throw Error(Code::kInvalidArgument,
+              str(sample_name(sample), " has ", tokens, " tokens after its prompt, but ",
+                  num_token_rewards, " token rewards are given"))
+      .with_key("token_rewards")
+      .with_expected(str(tokens, " token rewards, or none"));
+}
+
+void ScoreBoard::score(uint64_t sample_id, SampleRewards given, int64_t now_ns) {
   Slot& s = slot_to_score(sample_id, now_ns);
-  refuse_non_finite(sample_id, "the score", reward);
-  for (const double part : parts) refuse_non_finite(sample_id, "a part of the score", part);
-  s.scored = true;
+  if (s.replying) {
+    ledger_.count_unknown();
+    throw Error(Code::kNotFound, str("sample ", sample_id, " waits for a reply, not for a score"));
+  }
+  refuse_wrong_count(*s.sample, given.token_rewards.size());
+  refuse_non_finite(sample_id, "the score", given.reward);
+  for (const double part : given.parts) refuse_non_finite(sample_id, "a part of the score", part);
+  for (const double reward : given.token_rewards) {
+    refuse_non_finite(sample_id, "a token reward", reward);
+  }
+  s.rewards = std::move(given);
+  s.rewards.scored = true;
   s.waiting = false;
-  s.reward = reward;
-  s.parts = std::move(parts);
   --unscored_;
   ++find_open(s.sample->ordinal).scored;
   ledger_.scored(s.sample->ordinal, s.sample->slot);
@@ -149,6 +200,69 @@ void ScoreBoard::fail(uint64_t sample_id, std::string_view reason, int64_t now_n
   const std::string why = reason.empty() ? "no reason given" : std::string(reason);
   drop(s.sample->ordinal, DropReason::kRewardError,
        str("sample ", sample_id, " has no reward: ", why));
+}
+
+int64_t ScoreBoard::turns(const Sample& sample) const {
+  const auto found = groups_.find(sample.ordinal);
+  RL_CHECK(found != groups_.end());
+  return found->second.slots.at(sample.slot).turns;
+}
+
+void ScoreBoard::await_reply(SamplePtr sample, int64_t deadline_ns) {
+  Group& g = find_open(sample->ordinal);
+  RL_CHECK(!g.dropped && sample->slot < g.slots.size());
+  Slot& s = g.slots[sample->slot];
+  RL_CHECK(s.sample == nullptr);
+  s.sample = std::move(sample);
+  s.replying = true;
+  ++s.turns;
+  s.deadline_ns = deadline_ns;
+  note_deadline(deadline_ns);
+  ++unreplied_;
+}
+
+// Samples of a dropped group that wait for a reply are not generated on.
+void ScoreBoard::end_turns(Group& g) {
+  for (Slot& s : g.slots) {
+    if (!s.replying) continue;
+    s.replying = false;
+    --unreplied_;
+    ++g.generated;
+    ledger_.finished(s.sample->ordinal, s.sample->slot, s.sample->generated());
+  }
+}
+
+void ScoreBoard::refuse_late_reply(uint64_t sample_id) const {
+  const uint64_t ordinal = ordinal_of(sample_id);
+  if (!is_dropped(ordinal)) return;
+  throw Error(Code::kLate, str("the reply to sample ", sample_id, " is late: its group, ordinal ",
+                               ordinal, ", was dropped"));
+}
+
+const Sample& ScoreBoard::turn(uint64_t sample_id, uint64_t turn, int64_t now_ns) {
+  if (owns(sample_id)) refuse_late_reply(sample_id);
+  const Slot* const s = find_slot(sample_id);
+  const uint64_t asked = s != nullptr ? static_cast<uint64_t>(s->turns) : 0;
+  const bool present = turn == 0 || turn == asked;
+  if (s != nullptr && s->replying && present) {
+    if (s->deadline_ns < 0 || now_ns <= s->deadline_ns) return *s->sample;
+    expire(now_ns);
+    refuse_late_reply(sample_id);
+  }
+  const bool ended = s == nullptr && owns(sample_id) && ordinal_of(sample_id) < next_ordinal_;
+  if (ended || (asked > 0 && turn <= asked)) {
+    throw Error(Code::kDuplicate, str("sample ", sample_id, " does not wait for a reply any more"));
+  }
+  throw Error(Code::kNotFound, str("no turn ", turn == 0 ? std::string() : str(turn, " "),
+                                   "of sample ", sample_id, " is waiting for a reply"));
+}
+
+void ScoreBoard::go_on(uint64_t sample_id) {
+  Slot* const s = find_slot(sample_id);
+  RL_CHECK(s != nullptr && s->replying);
+  s->replying = false;
+  s->sample.reset();
+  --unreplied_;
 }
 
 std::vector<SamplePtr> ScoreBoard::waiting() const {
@@ -163,18 +277,17 @@ std::vector<SamplePtr> ScoreBoard::waiting() const {
 
 void ScoreBoard::expire(int64_t now_ns) {
   if (now_ns <= earliest_ns_) return;
-  std::vector<std::pair<uint64_t, uint64_t>> late;  // ordinal, sample
+  std::vector<std::pair<uint64_t, std::string>> late;  // ordinal, why
   for (const auto& [ordinal, g] : groups_) {
     for (const Slot& s : g.slots) {
-      if (!s.waiting || s.deadline_ns < 0 || now_ns <= s.deadline_ns) continue;
-      late.emplace_back(ordinal, s.sample->id);
+      if (!s.awaited() || s.deadline_ns < 0 || now_ns <= s.deadline_ns) continue;
+      const char* const what = s.replying ? " got no reply within pipeline.reply_timeout_ns"
+                                          : " was not scored within pipeline.reward_timeout_ns";
+      late.emplace_back(ordinal, str("sample ", s.sample->id, what));
       break;
     }
   }
-  for (const auto& [ordinal, sample] : late) {
-    drop(ordinal, DropReason::kRewardTimeout,
-         str("sample ", sample, " was not scored within pipeline.reward_timeout_ns"));
-  }
+  for (auto& [ordinal, why] : late) drop(ordinal, DropReason::kRewardTimeout, std::move(why));
   find_earliest_deadline();
 }
 
@@ -182,7 +295,7 @@ void ScoreBoard::find_earliest_deadline() {
   earliest_ns_ = kNever;
   for (const auto& [ordinal, g] : groups_) {
     for (const Slot& s : g.slots) {
-      if (s.waiting && s.deadline_ns >= 0) earliest_ns_ = std::min(earliest_ns_, s.deadline_ns);
+      if (s.awaited()) note_deadline(s.deadline_ns);
     }
   }
 }
@@ -213,7 +326,7 @@ const ScoreBoard::Group& ScoreBoard::find_complete(uint64_t ordinal) const {
 
 std::vector<double> ScoreBoard::rewards(uint64_t ordinal) const {
   std::vector<double> rewards;
-  for (const Slot& s : find_complete(ordinal).slots) rewards.push_back(s.reward);
+  for (const Slot& s : find_complete(ordinal).slots) rewards.push_back(s.rewards.reward);
   return rewards;
 }
 
@@ -222,11 +335,7 @@ std::vector<SamplePtr> ScoreBoard::hand_over(uint64_t ordinal) {
   Group& g = find_open(ordinal);
   std::vector<SamplePtr> samples;
   for (const Slot& s : g.slots) {
-    auto copy = std::make_shared<Sample>(*s.sample);
-    copy->scored = true;
-    copy->reward = s.reward;
-    copy->reward_parts = s.parts;
-    samples.push_back(std::move(copy));
+    samples.push_back(with_rewards(*s.sample, s.rewards));
   }
   g.handed_over = true;
   for (Slot& s : g.slots) s.sample.reset();
@@ -261,6 +370,9 @@ void ScoreBoard::abandon(DropReason reason, const std::vector<SamplePtr>& aborte
   std::map<uint64_t, int64_t> running;
   for (const SamplePtr& s : aborted) running[s->ordinal] += s->generated();
   for (const auto& [ordinal, g] : groups_) {
+    for (const Slot& s : g.slots) {
+      if (s.replying) running[ordinal] += s.sample->generated();
+    }
     const DropReason why = g.dropped ? g.reason : reason;
     ledger_.drop(ordinal, why, running[ordinal]);
     if (g.dropped) continue;
@@ -271,7 +383,7 @@ void ScoreBoard::abandon(DropReason reason, const std::vector<SamplePtr>& aborte
     if (dropped_ordinals_.size() > kDroppedRemembered) dropped_ordinals_.pop_front();
   }
   groups_.clear();
-  unscored_ = 0;
+  unscored_ = unreplied_ = 0;
   ledger_.check();
 }
 

@@ -1,7 +1,8 @@
-// Tracks groups from their submission to the end of their step: which samples wait for a reward,
-// which groups are complete, reserved by a step, dropped. It owns the samples of a group until the
-// group is complete and handed over. Invariant: a group is open, trained on, or dropped with a
-// reason; the ledger sees every change, and its invariants are checked after each.
+// Tracks groups from their submission to the end of their step: which samples wait for a reward or
+// for a reply to a turn, which groups are complete, reserved by a step, dropped. It owns the
+// samples of a group until the group is complete and handed over. Invariant: a group is open,
+// trained on, or dropped with a reason; the ledger sees every change, and its invariants are
+// checked after each.
 //
 // A group that is dropped while some of its samples are still being generated is marked dropped at
 // once (its scores are late from then on) and removed when the last of them is finished. Not
@@ -15,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "buffer/ledger.h"
@@ -28,6 +30,7 @@ class ScoreBoard {
   ScoreBoard(int64_t group_size, uint64_t first_id);
 
   uint64_t sample_id(uint64_t ordinal, uint32_t slot) const;
+  uint64_t ordinal_of(uint64_t sample_id) const;
   uint32_t slot_of(uint64_t sample_id) const;
   int64_t group_size() const { return group_size_; }
   bool owns(uint64_t sample_id) const { return sample_id >= first_id_; }
@@ -36,16 +39,37 @@ class ScoreBoard {
   // A sample of an open group is generated. True if it now waits for a reward; deadline_ns < 0: no
   // deadline.
   bool finish(SamplePtr sample, int64_t deadline_ns);
+  // The samples of an open group by slot once all of them are generated, else none.
+  std::vector<SamplePtr> generated(uint64_t ordinal) const;
+  // Sets the deadline of the samples of a group that wait for a reward.
+  void set_deadline(uint64_t ordinal, int64_t deadline_ns);
+
+  // Turns that the sample has ended by await_reply.
+  int64_t turns(const Sample& sample) const;
+  bool is_dropped(uint64_t ordinal) const;
+  // A turn of a sample of an open group is generated; the sample waits for a reply. The group is
+  // not dropped.
+  void await_reply(SamplePtr sample, int64_t deadline_ns);
+  // The sample that waits for a reply to this turn; turn 0: to the present one. Errors: kNotFound,
+  // kDuplicate, kLate.
+  const Sample& turn(uint64_t sample_id, uint64_t turn, int64_t now_ns);
+  // The sample, which turn() has returned, is generated on.
+  void go_on(uint64_t sample_id);
+  int64_t unreplied() const { return unreplied_; }
   // Drops the group.
   void drop(uint64_t ordinal, DropReason reason, std::string message);
 
-  // Errors, which are counted: kNotFound, kDuplicate, kLate, kNonFinite. parts are the components
-  // of the reward.
-  void score(uint64_t sample_id, double reward, std::vector<double> parts, int64_t now_ns);
-  void score(uint64_t sample_id, double reward, int64_t now_ns) {
-    score(sample_id, reward, {}, now_ns);
+  // Errors, which are counted: kNotFound, kDuplicate, kLate, kNonFinite; and kInvalidArgument for
+  // token rewards of another number than the sample's tokens, which is not.
+  void score(uint64_t sample_id, SampleRewards given, int64_t now_ns);
+  void score(uint64_t sample_id, double reward, std::vector<double> parts, int64_t now_ns) {
+    score(sample_id, {.scored = true, .reward = reward, .parts = std::move(parts)}, now_ns);
   }
-  // Same errors as score; then the group is dropped with kRewardError.
+  void score(uint64_t sample_id, double reward, int64_t now_ns) {
+    score(sample_id, reward, std::vector<double>(), now_ns);
+  }
+  // Same errors as score; then the group is dropped with kRewardError. The sample may also wait for
+  // a reply.
   void fail(uint64_t sample_id, std::string_view reason, int64_t now_ns);
 
   // Drops groups whose deadline has passed.
@@ -89,11 +113,14 @@ class ScoreBoard {
 
  private:
   struct Slot {
-    SamplePtr sample;  // null while it is being generated, and after it was handed over
-    bool waiting = false, scored = false;
-    double reward = 0;
-    std::vector<double> parts;
+    SamplePtr sample;       // null while it is being generated, and after it was handed over
+    bool waiting = false;   // for a reward
+    bool replying = false;  // waits for a reply; the attempt still runs
+    int64_t turns = 0;      // that asked for a reply
+    SampleRewards rewards;
     int64_t deadline_ns = -1;
+
+    bool awaited() const { return waiting || replying; }
   };
   struct Group {
     int64_t data_row = -1;
@@ -105,7 +132,12 @@ class ScoreBoard {
   };
   Group& find_open(uint64_t ordinal);
   const Group& find_complete(uint64_t ordinal) const;
+  Slot* find_slot(uint64_t sample_id);
   Slot& slot_to_score(uint64_t sample_id, int64_t now_ns);
+  void refuse_late_reply(uint64_t sample_id) const;
+  void end_turns(Group& group);
+  void note_deadline(int64_t deadline_ns);
+  void refuse_wrong_count(const Sample& sample, size_t num_token_rewards) const;
   void refuse_non_finite(uint64_t sample_id, const char* what, double value);
   void refuse_closed(uint64_t sample_id, uint64_t ordinal);
   void leave_if_complete(uint64_t ordinal);
@@ -118,7 +150,7 @@ class ScoreBoard {
   Ledger ledger_;
   std::map<uint64_t, Group> groups_;
   uint64_t next_ordinal_ = 0;
-  int64_t unscored_ = 0;
+  int64_t unscored_ = 0, unreplied_ = 0;
   // No deadline is earlier. Saves a search: expire() is called after every forward.
   int64_t earliest_ns_ = kNever;
   std::deque<uint64_t> dropped_ordinals_;  // ordinals of the most recently dropped groups

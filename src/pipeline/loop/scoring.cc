@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/loop/events.h"
+#include "rollout/sequence.h"
 
 namespace rl {
 namespace {
@@ -34,6 +35,7 @@ Scoring::Scoring(Control& control, LoadedModel& model, const PhaseArena& phases)
       board_(attempts_per_prompt(control.settings()), first_sample_id(control.settings())),
       evals_(control.settings().eval.samples_per_prompt,
              kEvalBit + first_sample_id(control.settings()) - 1),
+      turns_(control, model),
       buffer_(attempts_per_prompt(control.settings()), step_attempts(control.settings())) {}
 
 void Scoring::restore(const RunState& state) {
@@ -57,12 +59,30 @@ void Scoring::require_parts(uint64_t sample_id, size_t num_parts) const {
       .with_key("algo.gdpo_weights");
 }
 
-void Scoring::score(uint64_t sample_id, double reward, std::span<const double> parts) {
+void Scoring::require_token_rewards(uint64_t sample_id) const {
+  const Advantage kind = control_.settings().algo.advantage;
+  if (kind == Advantage::kCustom || has_token_rewards(kind)) return;
+  throw Error(Code::kInvalidArgument,
+              str("sample ", sample_id, " is given token rewards, but algo.advantage = ",
+                  advantage_name(kind), " reads none"))
+      .with_key("algo.advantage");
+}
+
+void Scoring::score(const Score& given) {
   refuse_scores();
+  const uint64_t id = given.sample_id;
   {
     const Control::Lock lock = control_.lock();
-    if (!evals_.owns(sample_id)) require_parts(sample_id, parts.size());
-    board_of(sample_id).score(sample_id, reward, {parts.begin(), parts.end()}, now());
+    if (!evals_.owns(id)) {
+      require_parts(id, given.parts.size());
+      if (!given.token_rewards.empty()) require_token_rewards(id);
+    }
+    board_of(id).score(id,
+                       {.scored = true,
+                        .reward = given.reward,
+                        .parts = {given.parts.begin(), given.parts.end()},
+                        .token_rewards = {given.token_rewards.begin(), given.token_rewards.end()}},
+                       now());
   }
   control_.notify();
 }
@@ -96,11 +116,10 @@ void Scoring::add_given(uint64_t ordinal, const Prompt& prompt) {
   commit_group(ordinal);
 }
 
-int64_t Scoring::deadline_from_now() const {
-  const int64_t timeout = control_.settings().pipeline.reward_timeout_ns;
+int64_t Scoring::deadline_from_now(int64_t timeout_ns) const {
   const int64_t start = now();
-  if (timeout == 0 || timeout > INT64_MAX - start) return -1;
-  return start + timeout;
+  if (timeout_ns == 0 || timeout_ns > INT64_MAX - start) return -1;
+  return start + timeout_ns;
 }
 
 void Scoring::deliver(Purpose purpose) {
@@ -114,30 +133,107 @@ void Scoring::deliver(Purpose purpose) {
     sample->slot = to.slot_of(sample->id);
     sample->tag = row.tag;
     sample->data_row = row.data_row;
-    {
-      const Control::Lock lock = control_.lock();
-      if (sample->finish == FinishReason::kAborted) {
-        to.drop(sample->ordinal, DropReason::kNonFinite,
-                str("the logits of sample ", sample->id, " were not finite"));
-      }
-      if (!to.finish(sample, deadline_from_now())) continue;
-    }
-    if (phases_.reward() == nullptr) send_score_event(sample);
+    settle(to, sample, true);
   }
   const Control::Lock lock = control_.lock();
   to.expire(now());
 }
 
-void Scoring::send_score_event(const SamplePtr& sample) {
-  auto event = std::make_shared<ScoreEvent>();
-  event->sample = sample;
+// may_ask: the end of a turn, which may ask for a reply; otherwise the end of the sample.
+void Scoring::settle(ScoreBoard& to, const SamplePtr& sample, bool may_ask) {
+  int64_t turn = 0;
+  std::vector<SamplePtr> to_score;
+  {
+    const Control::Lock lock = control_.lock();
+    if (sample->finish == FinishReason::kAborted) {
+      to.drop(sample->ordinal, DropReason::kNonFinite,
+              str("the logits of sample ", sample->id, " were not finite"));
+    }
+    if (may_ask && turns_.asks(to, *sample, lock)) {
+      to.await_reply(sample, deadline_from_now(control_.settings().pipeline.reply_timeout_ns));
+      turn = to.turns(*sample);
+    } else {
+      to_score = await_score(to, sample);
+    }
+  }
+  if (turn != 0) send_turn_event(sample, turn);
+  if (phases_.reward() == nullptr) send_score_events(to_score);
+}
+
+// The samples that now ask the host for their rewards.
+std::vector<SamplePtr> Scoring::await_score(ScoreBoard& to, const SamplePtr& sample) {
+  const PipelineSettings& pipeline = control_.settings().pipeline;
+  const int64_t deadline_ns = deadline_from_now(pipeline.reward_timeout_ns);
+  if (pipeline.score_events == PipelineScoreEvents::kSample) {
+    if (!to.finish(sample, deadline_ns)) return {};
+    return {sample};
+  }
+  to.finish(sample, -1);
+  std::vector<SamplePtr> group = to.generated(sample->ordinal);
+  if (!group.empty()) to.set_deadline(sample->ordinal, deadline_ns);
+  return group;
+}
+
+EventSample Scoring::event_sample(const SamplePtr& sample) const {
+  EventSample made{.sample = sample, .prompt_text = {}, .text = {}};
   if (model_.has_tokenizer()) {
     const auto split = static_cast<size_t>(sample->prompt_tokens);
     const std::span<const int32_t> ids(sample->ids);
-    event->prompt_text = model_.decode_sampled(ids.first(split), false);
-    event->text = model_.decode_sampled(ids.subspan(split), true);
+    made.prompt_text = model_.decode_sampled(ids.first(split), false);
+    made.text = model_.decode_sampled(ids.subspan(split), true);
+  }
+  return made;
+}
+
+void Scoring::send_turn_event(const SamplePtr& sample, int64_t turn) {
+  auto event = std::make_shared<TurnEvent>(event_sample(sample));
+  event->turn = turn;
+  if (model_.has_tokenizer()) {
+    const auto begin = static_cast<size_t>(response_begin(*sample));
+    event->turn_text =
+        model_.decode_sampled(std::span<const int32_t>(sample->ids).subspan(begin), true);
   }
   control_.push(std::move(event));
+}
+
+void Scoring::send_score_events(const std::vector<SamplePtr>& samples) {
+  if (samples.empty()) return;
+  if (control_.settings().pipeline.score_events == PipelineScoreEvents::kSample) {
+    for (const SamplePtr& s : samples) {
+      control_.push(std::make_shared<ScoreEvent>(event_sample(s)));
+    }
+    return;
+  }
+  auto event = std::make_shared<GroupEvent>();
+  for (const SamplePtr& s : samples) event->samples.push_back(event_sample(s));
+  control_.push(std::move(event));
+}
+
+bool Scoring::has_turns(Purpose purpose) const {
+  const Control::Lock lock = control_.lock();
+  return board(purpose).unreplied() > 0 || !turns_.empty(lock);
+}
+
+std::vector<SamplePtr> Scoring::take_replies(Purpose purpose) {
+  ScoreBoard& of = board(purpose);
+  std::vector<SamplePtr> going_on, ended;
+  {
+    const Control::Lock lock = control_.lock();
+    of.expire(now());
+    for (TurnReplies::Answered& answered : turns_.take(lock)) {
+      const bool ends = answered.finish || of.is_dropped(answered.sample->ordinal);
+      (ends ? ended : going_on).push_back(std::move(answered.sample));
+    }
+  }
+  for (const SamplePtr& sample : ended) settle(of, sample, false);
+  return going_on;
+}
+
+void Scoring::await_reply(Purpose purpose) {
+  Control::Lock lock = control_.lock();
+  const ScoreBoard& of = board(purpose);
+  if (of.unreplied() == 0 || !turns_.empty(lock) || control_.must_act(lock)) return;
+  control_.wait(lock, of.next_expiry());
 }
 
 // Runs only when no generation is active: the reward model's workspace overlays keys and values.
@@ -278,6 +374,10 @@ void Scoring::shut_down() {
   }
   {
     const Control::Lock lock = control_.lock();
+    for (TurnReplies::Answered& answered : turns_.take(lock)) {
+      const bool of_eval = answered.sample->purpose == Purpose::kEval;
+      (of_eval ? eval : train).push_back(std::move(answered.sample));
+    }
     board_.abandon(DropReason::kShutdown, train);
     evals_.abandon(DropReason::kShutdown, eval);
     buffer_.clear();
@@ -286,8 +386,9 @@ void Scoring::shut_down() {
   push_dropped();
 }
 
-void Scoring::close(const Control::Lock&) noexcept {
+void Scoring::close(const Control::Lock& lock) noexcept {
   try {
+    turns_.take(lock);
     board_.abandon(DropReason::kAborted, {});
     evals_.abandon(DropReason::kAborted, {});
     buffer_.clear();

@@ -168,7 +168,8 @@ std::vector<PlanEntry> Planner::outside() const {
   const bool generates =
       (has_engine() || use_ == PlanUse::kTrain) && is_rl(settings_.algo.objective);
   const int64_t longest = max_model_len_ - 1;
-  const int64_t response = generates ? std::min(max_new_tokens_, longest) : longest;
+  const bool one_turn = generates && settings_.pipeline.turns == PipelineTurns::kNone;
+  const int64_t response = one_turn ? std::min(max_new_tokens_, longest) : longest;
   const CheckedU64 of_sample = CheckedU64(kSampleBytes) +
                                number(max_model_len_) * CheckedU64(kIdBytes) +
                                number(response) * CheckedU64(kTokenBytes);

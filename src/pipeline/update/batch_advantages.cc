@@ -53,7 +53,7 @@ std::vector<double> greedy_rewards(const RewardShaping& s, const ScoredBatch& ba
   const Moments moments = moments_of(batch.scores, {});
   std::vector<double> rewards;
   for (const GreedyResponse& g : batch.greedy) {
-    rewards.push_back(shape_score(s, moments, *g.sample, g.score));
+    rewards.push_back(shape_score(s, moments, *g.sample, g.score) + g.token_rewards);
   }
   return rewards;
 }
@@ -267,6 +267,7 @@ void call_host(size_t num_weights, const ScoredBatch& batch, BatchAdvantages& ou
   in.old_logprobs = in.rollout_logprobs = logprobs;
   in.ref_logprobs = reference;
   in.rewards = out.rewards;
+  in.token_rewards = batch.token_rewards;
   const std::vector<double> parts = flat_parts(num_weights, batch);
   in.reward_parts = parts;
   (*batch.custom)(in, out.advantages);

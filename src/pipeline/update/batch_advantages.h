@@ -20,6 +20,7 @@ namespace rl {
 struct GreedyResponse {
   const Sample* sample = nullptr;
   double score = 0;
+  double token_rewards = 0;  // their sum over tokens with loss
 };
 
 // Samples with the same ordinal form a group, in any order.
@@ -32,8 +33,8 @@ struct ScoredBatch {
   double kl_coef = 0;                                     // needed with kl_in_reward
   const CustomAdvantage* custom = nullptr;                // needed by custom
   std::span<const std::vector<float>> values = {};        // needed by gae: one per generated token
-  // Added to the rewards of all generated tokens, sample after sample, if has_token_rewards; empty:
-  // none.
+  // Added to the rewards of all generated tokens, sample after sample, if has_token_rewards; with
+  // custom for the host to read; empty: none.
   std::span<const double> token_rewards = {};
 };
 

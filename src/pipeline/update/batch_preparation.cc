@@ -37,6 +37,7 @@ ScoredLists::ScoredLists(std::span<const SamplePtr> batch) : samples(batch) {
   for (const SamplePtr& s : batch) {
     scores.push_back(s->reward);
     parts.push_back(s->reward_parts);
+    token_rewards.push_back(s->token_rewards);
   }
 }
 
@@ -137,21 +138,60 @@ void set_teacher_metrics(const std::optional<TeacherRole::Measured>& measured,
   metrics.set("timing_s/teacher", static_cast<double>(measured->ns) * 1e-9);
 }
 
+double sum_of_trained(const Sample& sample, std::span<const double> token_rewards) {
+  double sum = 0;
+  for (size_t t = 0; t < token_rewards.size(); ++t) {
+    if (sample.loss_mask[t] != 0) sum += token_rewards[t];
+  }
+  return sum;
+}
+
+// Token rewards of all samples, one after another; empty if no sample has any.
+std::vector<double> flat_token_rewards(Advantage kind, std::span<const SamplePtr> samples,
+                                       std::span<const std::vector<double>> given) {
+  std::vector<double> flat;
+  if (std::ranges::all_of(given, [](const auto& of) { return of.empty(); })) return flat;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto tokens = static_cast<size_t>(samples[i]->generated());
+    const size_t count = given[i].size();
+    if (count != 0 && kind != Advantage::kCustom && !has_token_rewards(kind)) {
+      throw Error(Code::kInvalidArgument,
+                  str(sample_name(*samples[i]), " has token rewards, but algo.advantage = ",
+                      advantage_name(kind), " reads none"))
+          .with_key("token_rewards");
+    }
+    if (count != 0 && count != tokens) {
+      throw Error(Code::kInvalidArgument, str(sample_name(*samples[i]), " has ", count,
+                                              " token rewards for ", tokens, " tokens"))
+          .with_key("token_rewards");
+    }
+    flat.insert(flat.end(), given[i].begin(), given[i].end());
+    flat.resize(flat.size() + tokens - count);
+  }
+  return flat;
+}
+
 }  // namespace
 
 struct BatchPreparation::Split {
   std::vector<SamplePtr> samples;
   std::vector<double> scores;
-  std::vector<GreedyResponse> greedy;  // one for each sample
+  std::vector<std::vector<double>> token_rewards;  // empty: none
+  std::vector<GreedyResponse> greedy;              // one for each sample
 };
 
 BatchPreparation::Split BatchPreparation::split_greedy(std::span<const SamplePtr> samples,
-                                                       std::span<const double> scores) const {
+                                                       const ScoredSamples& all) const {
   Split out;
+  const std::span<const double> scores = all.scores;
   std::map<uint64_t, GreedyResponse> greedy;
   for (size_t i = 0; i < samples.size(); ++i) {
     if (samples[i]->slot != greedy_slot_) continue;
-    greedy[samples[i]->ordinal] = {samples[i].get(), scores[i]};
+    GreedyResponse response{samples[i].get(), scores[i]};
+    if (!all.token_rewards.empty()) {
+      response.token_rewards = sum_of_trained(*samples[i], all.token_rewards[i]);
+    }
+    greedy[samples[i]->ordinal] = response;
   }
   for (size_t i = 0; i < samples.size(); ++i) {
     if (samples[i]->slot == greedy_slot_) continue;
@@ -166,6 +206,7 @@ BatchPreparation::Split BatchPreparation::split_greedy(std::span<const SamplePtr
     }
     out.samples.push_back(samples[i]);
     out.scores.push_back(scores[i]);
+    if (!all.token_rewards.empty()) out.token_rewards.push_back(all.token_rewards[i]);
     out.greedy.push_back(found->second);
   }
   return out;
@@ -179,12 +220,17 @@ PreparedBatch BatchPreparation::prepare(const ScoredSamples& all, const Workers&
   Split split;
   std::span<const SamplePtr> samples = out.completed.samples;
   std::span<const double> scores = all.scores;
+  std::span<const std::vector<double>> given = all.token_rewards;
   if (options_.estimator.kind == Advantage::kRemax) {
-    split = split_greedy(samples, all.scores);
+    split = split_greedy(samples, all);
     samples = split.samples;
     scores = split.scores;
+    given = split.token_rewards;
   }
   ScoredBatch batch{samples, scores};
+  const std::vector<double> token_rewards =
+      flat_token_rewards(options_.estimator.kind, samples, given);
+  batch.token_rewards = token_rewards;
   if (samples.size() == all.samples.size()) batch.parts = all.parts;
   batch.greedy = split.greedy;
   batch.kl_coef = workers.kl.value();

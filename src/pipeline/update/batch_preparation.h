@@ -24,16 +24,18 @@ struct ScoredSamples {
   std::span<const SamplePtr> samples = {};
   std::span<const double> scores = {};
   std::span<const std::vector<double>> parts = {};  // reward components of each; empty: none
+  // Of each, empty or one for each token after its prompt; empty: none has any.
+  std::span<const std::vector<double>> token_rewards = {};
 };
 
 // A batch and the rewards that its samples hold, as such lists.
 struct ScoredLists {
   explicit ScoredLists(std::span<const SamplePtr> batch);
-  ScoredSamples view() const { return {samples, scores, parts}; }
+  ScoredSamples view() const { return {samples, scores, parts, token_rewards}; }
 
   std::span<const SamplePtr> samples;
   std::vector<double> scores;
-  std::vector<std::vector<double>> parts;
+  std::vector<std::vector<double>> parts, token_rewards;
 };
 
 struct PreparedBatch {
@@ -85,7 +87,7 @@ class BatchPreparation {
                                                      const Workers& workers,
                                                      BatchAdvantages& a) const;
   PreparedBatch prepare_responses(std::span<const SamplePtr> samples) const;
-  Split split_greedy(std::span<const SamplePtr> samples, std::span<const double> scores) const;
+  Split split_greedy(std::span<const SamplePtr> samples, const ScoredSamples& all) const;
   void refuse_beside_given() const;
 
   Objective objective_ = Objective::kRl;

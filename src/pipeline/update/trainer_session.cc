@@ -49,11 +49,12 @@ struct OrderedBatch {
       samples.push_back(given[i]);
       scores.push_back(rewards[i].reward);
       parts.push_back(rewards[i].parts);
+      token_rewards.push_back(rewards[i].token_rewards);
       if (!rewards[i].scored && unscored == nullptr) unscored = given[i].get();
       if (given_advantages) advantages.push_back((*given_advantages)[i]);
     }
   }
-  ScoredSamples scored() const { return {samples, scores, parts}; }
+  ScoredSamples scored() const { return {samples, scores, parts, token_rewards}; }
   void require_scores(Objective objective) const {
     if (unscored == nullptr || !is_rl(objective)) return;
     throw Error(Code::kFailedPrecondition,
@@ -62,7 +63,7 @@ struct OrderedBatch {
 
   std::vector<SamplePtr> samples;
   std::vector<double> scores, advantages;
-  std::vector<std::vector<double>> parts;
+  std::vector<std::vector<double>> parts, token_rewards;
   const Sample* unscored = nullptr;  // the first one
 };
 

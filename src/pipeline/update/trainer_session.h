@@ -23,15 +23,6 @@
 
 namespace rl {
 
-// The rewards of a sample, kept apart from it: a host may set new ones while a step reads the
-// sample.
-struct SampleRewards {
-  bool scored = false;
-  double reward = 0;
-  std::vector<double> parts;
-};
-inline SampleRewards rewards_of(const Sample& s) { return {s.scored, s.reward, s.reward_parts}; }
-
 // Metrics of a step, its number, and the resulting version.
 struct TrainedStep : MetricList {
   uint64_t step = 0;     // steps done, including this one

@@ -88,11 +88,13 @@ pub const RL_FINISH_STOP_STRING: i32 = 2;
 pub const RL_FINISH_LENGTH: i32 = 3;
 pub const RL_FINISH_ABORTED: i32 = 4;
 pub const RL_EVENT_SCORE: i32 = 1;
+pub const RL_EVENT_TURN: i32 = 2;
 pub const RL_EVENT_STEP: i32 = 3;
 pub const RL_EVENT_EVAL: i32 = 4;
 pub const RL_EVENT_CHECKPOINT: i32 = 5;
 pub const RL_EVENT_GROUP_DROPPED: i32 = 6;
 pub const RL_EVENT_ENGINE_STATS: i32 = 7;
+pub const RL_EVENT_GROUP: i32 = 8;
 pub const RL_DROP_NONE: i32 = 0;
 pub const RL_DROP_STALE: i32 = 1;
 pub const RL_DROP_ABORTED: i32 = 2;
@@ -580,6 +582,7 @@ pub struct rl_sample_view {
     pub mixed_kv: *const u8,
     pub num_reward_parts: usize,
     pub reward_parts: *const f64,
+    pub token_rewards: *const f64,
 }
 
 #[repr(C)]
@@ -592,6 +595,8 @@ pub struct rl_score {
     pub num_parts: usize,
     pub failure: *const c_char,
     pub failure_len: usize,
+    pub token_rewards: *const f64,
+    pub num_token_rewards: usize,
 }
 
 #[repr(C)]
@@ -640,6 +645,22 @@ pub struct rl_pipeline_stats {
     pub nonfinite_scores: u64,
     pub feed_size: u64,
     pub feed_capacity: u64,
+    pub unreplied: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_reply {
+    pub struct_size: usize,
+    pub sample_id: u64,
+    pub turn: u64,
+    pub ids: *const i32,
+    pub num_ids: usize,
+    pub text: *const c_char,
+    pub text_len: usize,
+    pub flags: u64,
+    pub finish: u32,
+    pub reserved: u32,
 }
 
 #[repr(C)]
@@ -1287,6 +1308,7 @@ extern "C" {
     ) -> rl_status;
     pub fn rl_event_sample(
         event: *const rl_event,
+        index: usize,
         view: *mut rl_sample_view,
         err: *mut *mut rl_error,
     ) -> rl_status;
@@ -1332,6 +1354,14 @@ extern "C" {
     pub fn rl_pipeline_score(
         pipeline: *mut rl_pipeline,
         scores: *const rl_score,
+        count: usize,
+        results: *mut rl_status,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_reply_init(reply: *mut rl_reply, size: usize);
+    pub fn rl_pipeline_reply(
+        pipeline: *mut rl_pipeline,
+        replies: *const rl_reply,
         count: usize,
         results: *mut rl_status,
         err: *mut *mut rl_error,
@@ -1826,6 +1856,7 @@ extern "C" {
     ) -> rl_status;
     pub fn rl_event_tensor(
         event: *const rl_event,
+        index: usize,
         array: i32,
         request: *const rl_tensor_request,
         out: *mut *mut rl_tensor,

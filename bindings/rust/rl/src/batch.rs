@@ -89,8 +89,17 @@ impl Batch {
 
     /// The same with kinds of reward beside the reward.
     pub fn set_reward_parts(&mut self, index: usize, reward: f64, parts: &[f64]) -> Result<()> {
-        let score = raw_score(0, reward, parts);
-        // SAFETY: no sample borrows from the batch, and the parts live during the call.
+        self.set_score(index, raw_score(0, reward, parts))
+    }
+
+    /// The same with what each token after the prompt earns in addition.
+    pub fn set_token_rewards(&mut self, index: usize, reward: f64, tokens: &[f64]) -> Result<()> {
+        self.set_score(index, with_token_rewards(raw_score(0, reward, &[]), tokens))
+    }
+
+    /// What the score points to must live.
+    fn set_score(&mut self, index: usize, score: sys::rl_score) -> Result<()> {
+        // SAFETY: no sample borrows from the batch.
         unsafe { call!(rl_batch_score(self.as_ptr(), index, &score, 1)) }
     }
 }
@@ -111,5 +120,12 @@ pub(crate) fn raw_score(sample_id: u64, reward: f64, parts: &[f64]) -> sys::rl_s
     raw.reward = reward;
     raw.parts = optional(parts);
     raw.num_parts = parts.len();
+    raw
+}
+
+/// The same with token rewards, to which it points too.
+pub(crate) fn with_token_rewards(mut raw: sys::rl_score, rewards: &[f64]) -> sys::rl_score {
+    raw.token_rewards = optional(rewards);
+    raw.num_token_rewards = rewards.len();
     raw
 }

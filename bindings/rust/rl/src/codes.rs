@@ -213,11 +213,13 @@ codes!(
     /// What an event tells.
     EventKind {
         Score = RL_EVENT_SCORE,
+        Turn = RL_EVENT_TURN,
         Step = RL_EVENT_STEP,
         Eval = RL_EVENT_EVAL,
         Checkpoint = RL_EVENT_CHECKPOINT,
         GroupDropped = RL_EVENT_GROUP_DROPPED,
         EngineStats = RL_EVENT_ENGINE_STATS,
+        Group = RL_EVENT_GROUP,
     }
 );
 

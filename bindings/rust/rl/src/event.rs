@@ -63,20 +63,35 @@ impl Event {
         }
     }
 
-    /// The sample of an [`EventKind::Score`].
+    /// The sample of an [`EventKind::Score`] or an [`EventKind::Turn`], and the first one of an
+    /// [`EventKind::Group`].
     pub fn sample(&self) -> Result<Sample<'_>> {
+        self.sample_at(0)
+    }
+
+    /// The samples of such an event, by slot.
+    pub fn samples(&self) -> Result<Vec<Sample<'_>>> {
+        let view = self.view()?;
+        let count = if view.kind == EventKind::Group { view.count } else { 1 };
+        (0..count as usize).map(|index| self.sample_at(index)).collect()
+    }
+
+    fn sample_at(&self, index: usize) -> Result<Sample<'_>> {
         let event = self.as_ptr();
         // SAFETY: the arrays are the event's.
         unsafe {
-            let raw = struct_of!(rl_sample_view, rl_sample_view_init, rl_event_sample(event))?;
+            let raw =
+                struct_of!(rl_sample_view, rl_sample_view_init, rl_event_sample(event, index))?;
             Sample::from_raw(&raw)
         }
     }
 
-    /// An array of that sample, as [`crate::Batch::tensor`].
-    pub fn tensor(&self, array: SampleArray) -> Result<Tensor> {
+    /// An array of sample `index` of the event, as [`crate::Batch::tensor`].
+    pub fn tensor(&self, index: usize, array: SampleArray) -> Result<Tensor> {
         // SAFETY: the handle is this object's.
-        unsafe { object_of!(Tensor, rl_event_tensor(self.as_ptr(), array.raw(), ptr::null())) }
+        unsafe {
+            object_of!(Tensor, rl_event_tensor(self.as_ptr(), index, array.raw(), ptr::null()))
+        }
     }
 
     /// A metric by name, such as "actor/pg_loss".

@@ -51,7 +51,7 @@ pub use library::*;
 pub use model::{Model, ModelInfo};
 pub use option_table::*;
 pub use options::Options;
-pub use pipeline::{Events, Pipeline, PipelineStats};
+pub use pipeline::{Answer, Events, Pipeline, PipelineStats, Reply};
 pub use plan::{Plan, PlanInfo, PlanItem};
 pub use profiler::Profiler;
 pub use runtime::{ClockReading, Runtime, Span};

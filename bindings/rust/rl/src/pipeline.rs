@@ -1,5 +1,5 @@
 //! The training loop on a thread of the library, from which the host takes events.
-use crate::batch::raw_score;
+use crate::batch::{raw_score, with_token_rewards};
 use crate::callbacks::{boxed, drop_box, on_advantage, on_loss};
 use crate::error::outcome;
 use crate::model::save_flags;
@@ -19,6 +19,46 @@ handle!(
     rl_pipeline,
     rl_pipeline_destroy
 );
+
+/// What a host answers to a turn of the model.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Answer<'a> {
+    /// Token ids.
+    Ids(&'a [i32]),
+    /// A text, encoded without special tokens.
+    Text(&'a str),
+    /// A text, encoded with these flags of [`Model::encode`].
+    Encoded(&'a str, u64),
+    /// The sample has no further turn, and waits for its reward.
+    Finish,
+}
+
+/// An answer to a turn of a sample, the view's `count` of its event; 0 is the present turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply<'a> {
+    pub sample_id: u64,
+    pub turn: u64,
+    pub answer: Answer<'a>,
+}
+
+impl Reply<'_> {
+    fn to_raw(&self) -> sys::rl_reply {
+        // SAFETY: the function writes the struct that it is given.
+        let mut raw = unsafe { initial!(rl_reply, rl_reply_init) };
+        (raw.sample_id, raw.turn) = (self.sample_id, self.turn);
+        match self.answer {
+            Answer::Ids(ids) => (raw.ids, raw.num_ids) = (optional(ids), ids.len()),
+            Answer::Text(text) => (raw.text, raw.text_len) = (text.as_ptr().cast(), text.len()),
+            Answer::Encoded(text, flags) => {
+                (raw.text, raw.text_len) = (text.as_ptr().cast(), text.len());
+                raw.flags = flags;
+            }
+            Answer::Finish => raw.finish = 1,
+        }
+        raw
+    }
+}
 
 /// The books of a run, as in `rl.h`; [`crate::State::from_raw`] reads `state`.
 pub type PipelineStats = sys::rl_pipeline_stats;
@@ -77,6 +117,11 @@ impl Pipeline {
         self.give_scores(&[raw_score(sample_id, reward, parts)]).1
     }
 
+    /// A reward with what each token after the prompt earns in addition.
+    pub fn score_tokens(&self, sample_id: u64, reward: f64, token_rewards: &[f64]) -> Result<()> {
+        self.give_scores(&[with_token_rewards(raw_score(sample_id, reward, &[]), token_rewards)]).1
+    }
+
     /// Rewards many samples, given as (sample_id, reward). All are tried; the status of each, and
     /// an error that has those of several refusals as parts.
     pub fn score_many(&self, rewards: &[(u64, f64)]) -> (Vec<Status>, Result<()>) {
@@ -99,6 +144,23 @@ impl Pipeline {
         let (data, count, results) = (scores.as_ptr(), scores.len(), codes.as_mut_ptr());
         // SAFETY: both arrays have `count` entries.
         let result = unsafe { call!(rl_pipeline_score(self.as_ptr(), data, count, results)) };
+        (codes.into_iter().map(Status::from_raw).collect(), result)
+    }
+
+    /// Answers the present turn of a sample ([`crate::EventKind::Turn`]), in any order, until its
+    /// deadline.
+    pub fn reply(&self, sample_id: u64, answer: Answer<'_>) -> Result<()> {
+        self.reply_many(&[Reply { sample_id, turn: 0, answer }]).1
+    }
+
+    /// Answers many turns. All are tried; the status of each, and an error that has those of
+    /// several refusals as parts.
+    pub fn reply_many(&self, replies: &[Reply<'_>]) -> (Vec<Status>, Result<()>) {
+        let raw: Vec<_> = replies.iter().map(Reply::to_raw).collect();
+        let mut codes = vec![0; raw.len()];
+        let (data, count, results) = (raw.as_ptr(), raw.len(), codes.as_mut_ptr());
+        // SAFETY: both arrays have `count` entries, whose ids and texts live during the call.
+        let result = unsafe { call!(rl_pipeline_reply(self.as_ptr(), data, count, results)) };
         (codes.into_iter().map(Status::from_raw).collect(), result)
     }
 

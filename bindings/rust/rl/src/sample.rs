@@ -27,6 +27,8 @@ pub struct Sample<'a> {
     pub mixed_kv: &'a [u8],
     pub reward: Option<f64>,
     pub reward_parts: &'a [f64],
+    /// What each token of the answer earns in addition to the reward.
+    pub token_rewards: &'a [f64],
     pub temperature: f32,
     pub tag: &'a str,
     pub prompt_text: &'a str,
@@ -63,6 +65,7 @@ impl<'a> Sample<'a> {
             mixed_kv: &[],
             reward: None,
             reward_parts: &[],
+            token_rewards: &[],
             temperature: 1.0,
             tag: "",
             prompt_text: "",
@@ -109,6 +112,7 @@ impl<'a> Sample<'a> {
             mixed_kv: slice(v.mixed_kv, generated),
             reward: Some(v.reward).filter(|_| v.scored != 0),
             reward_parts: slice(v.reward_parts, v.num_reward_parts),
+            token_rewards: slice(v.token_rewards, generated),
             temperature: v.temperature,
             tag: counted(v.tag, v.tag_len, "tag")?,
             prompt_text: counted(v.prompt_text, v.prompt_text_len, "prompt_text")?,
@@ -139,6 +143,7 @@ impl<'a> Sample<'a> {
         same_length("versions", self.versions.len(), generated)?;
         same_length("loss_mask", self.loss_mask.len(), generated)?;
         same_length("mixed_kv", self.mixed_kv.len(), generated)?;
+        same_length("token_rewards", self.token_rewards.len(), generated)?;
         let per_top = generated.saturating_mul(self.num_top);
         let tops = [("top_ids", self.top_ids.len()), ("top_logprobs", self.top_logprobs.len())];
         for (what, len) in tops {
@@ -172,6 +177,7 @@ impl<'a> Sample<'a> {
         v.scored = u32::from(self.reward.is_some());
         v.reward_parts = optional(self.reward_parts);
         v.num_reward_parts = self.reward_parts.len();
+        v.token_rewards = optional(self.token_rewards);
         v.temperature = self.temperature;
         v.tag = if self.tag.is_empty() { ptr::null() } else { self.tag.as_ptr().cast() };
         v.tag_len = self.tag.len();

@@ -113,7 +113,7 @@ fn arrays_of_an_event_are_those_of_its_sample() {
     let (_model, pipeline) = pipeline(1);
     pipeline.start().unwrap();
     let event = pipeline.next(None).unwrap().ready().unwrap();
-    let ids = event.tensor(SampleArray::Ids).unwrap();
+    let ids = event.tensor(0, SampleArray::Ids).unwrap();
     assert_eq!(ids.as_slice::<i32>().unwrap(), event.sample().unwrap().ids);
 }
 

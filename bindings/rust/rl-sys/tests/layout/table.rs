@@ -145,7 +145,8 @@ pub fn structs(out: &mut String) {
         admitted_ns,
         mixed_kv,
         num_reward_parts,
-        reward_parts
+        reward_parts,
+        token_rewards
     );
     layout!(
         out,
@@ -156,7 +157,9 @@ pub fn structs(out: &mut String) {
         parts,
         num_parts,
         failure,
-        failure_len
+        failure_len,
+        token_rewards,
+        num_token_rewards
     );
     layout!(
         out,
@@ -202,7 +205,22 @@ pub fn structs(out: &mut String) {
         unknown_scores,
         nonfinite_scores,
         feed_size,
-        feed_capacity
+        feed_capacity,
+        unreplied
+    );
+    layout!(
+        out,
+        rl_reply,
+        struct_size,
+        sample_id,
+        turn,
+        ids,
+        num_ids,
+        text,
+        text_len,
+        flags,
+        finish,
+        reserved
     );
     layout!(
         out,
@@ -617,11 +635,13 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_FINISH_LENGTH", RL_FINISH_LENGTH as u64),
     ("RL_FINISH_ABORTED", RL_FINISH_ABORTED as u64),
     ("RL_EVENT_SCORE", RL_EVENT_SCORE as u64),
+    ("RL_EVENT_TURN", RL_EVENT_TURN as u64),
     ("RL_EVENT_STEP", RL_EVENT_STEP as u64),
     ("RL_EVENT_EVAL", RL_EVENT_EVAL as u64),
     ("RL_EVENT_CHECKPOINT", RL_EVENT_CHECKPOINT as u64),
     ("RL_EVENT_GROUP_DROPPED", RL_EVENT_GROUP_DROPPED as u64),
     ("RL_EVENT_ENGINE_STATS", RL_EVENT_ENGINE_STATS as u64),
+    ("RL_EVENT_GROUP", RL_EVENT_GROUP as u64),
     ("RL_DROP_NONE", RL_DROP_NONE as u64),
     ("RL_DROP_STALE", RL_DROP_STALE as u64),
     ("RL_DROP_ABORTED", RL_DROP_ABORTED as u64),
