@@ -47,7 +47,7 @@ case $language in
     RL_LIBRARY=$(find "$prefix" -name 'librl.so.*' | head -n 1)
     PYTHONPATH=$here/../bindings/python
     export RL_LIBRARY PYTHONPATH
-    for name in 1_hello 2_generate 3_train_step 4_grpo; do
+    for name in 1_hello 2_generate 3_train_step 4_grpo 5_tools; do
       ln -s "$here/python/$name.py" "$out/$name"
     done
     programs=$out
@@ -64,6 +64,7 @@ done >"$out/rows.jsonl"
 "$programs/1_hello" engine.block_size
 "$programs/2_generate" "$model" "2 + 3?"
 "$programs/3_train_step" "$model"
+"$programs/5_tools" "$model"
 # No answer of the tiny model is right: it learns from the entropy bonus alone.
 "$programs/4_grpo" --model "$model" --data "$out/rows.jsonl" --eval "$out/rows.jsonl" \
   --steps 2 --out "$out/run" \

@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-PROGRAMS = ["1_hello", "2_generate", "3_train_step", "4_grpo"]
+PROGRAMS = ["1_hello", "2_generate", "3_train_step", "4_grpo", "5_tools"]
 SECTIONS = ["errors", "pieces", "events", "summary", "main"]
 PARTS = ["Options and objects", "Work", "Check", "End"]
 
@@ -24,15 +24,15 @@ class Language:
 
 LANGUAGES = {
     "C": Language("c/{}.c", r"^/\* ---- (.*) ---- \*/$", r"^  /\* (.*?)[.:].*\*/$",
-                  r'^#include "(?!rl\.h")(.*)"', (150, 150, 150, 300)),
+                  r'^#include "(?!rl\.h")(.*)"', (150, 150, 150, 300, 200)),
     "Rust": Language("rust/{}.rs", r"^// ---- (.*) ----$",
                      r"^    // (?!SAFETY)(.*?)[.:].*$",
-                     r"^(?:use|extern crate) (?!std::|rl::)(.*);$", (150, 150, 150, 350)),
+                     r"^(?:use|extern crate) (?!std::|rl::)(.*);$", (150, 150, 150, 350, 200)),
     "Go": Language("go/cmd/{}/main.go", r"^// ---- (.*) ----$", r"^\t// (.*?)[.:].*$",
-                   r'^\t"([^" ]*\.[^" ]*)"$', (150, 150, 150, 350)),
+                   r'^\t"([^" ]*\.[^" ]*)"$', (150, 150, 150, 350, 200)),
     "Python": Language("python/{}.py", r"^# ---- (.*) ----$", r"^    # (.*?)[.:].*$",
                        rf"^(?:import|from) (?!(?:rl|{'|'.join(sys.stdlib_module_names)})\b)(.*)$",
-                       (150, 150, 150, 250)),
+                       (150, 150, 150, 250, 150)),
 }
 
 

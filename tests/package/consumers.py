@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 
-FOUR = ["1_hello", "2_generate", "3_train_step", "4_grpo"]
+PROGRAMS = ["1_hello", "2_generate", "3_train_step", "4_grpo", "5_tools"]
 SKIPPED = 77
 
 
@@ -78,7 +78,7 @@ def static(host):
 
 
 def linked_with_archive(directory):
-    for name in FOUR:
+    for name in PROGRAMS:
         needed = run("readelf", "-d", directory / name)
         if "librl" in needed or "libdnnl" not in needed:
             sys.exit(f"{name} is not linked with librl.a and shared libraries for the rest:\n"
@@ -125,16 +125,16 @@ def python(host):
     host.needs("pkg-config")  # by which the package finds librl
     directory = host.examples("python")
     host.env["PYTHONPATH"] = str(host.out / "bindings/python")
-    return {name: directory / f"{name}.py" for name in FOUR}
+    return {name: directory / f"{name}.py" for name in PROGRAMS}
 
 
 def run_programs(host, programs):
     """Those that a language has; programs is their directory or a path for each."""
-    paths = programs if isinstance(programs, dict) else {name: programs / name for name in FOUR}
+    paths = programs if isinstance(programs, dict) else {name: programs / name for name in PROGRAMS}
     fixtures = host.source / "tests/fixtures"
     tiny = fixtures / "gguf/tiny_llama_half.gguf"
     arguments = {"1_hello": [], "2_generate": [tiny, "2 + 3?"],
-                 "3_train_step": [fixtures / "models/llama"]}
+                 "3_train_step": [fixtures / "models/llama"], "5_tools": [tiny]}
     for name, path in paths.items():
         if name in arguments:
             run(path, *arguments[name], env=host.env)
