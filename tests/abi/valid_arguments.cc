@@ -81,6 +81,7 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_event_tensor", RL_FAILED_PRECONDITION},
       {"rl_pipeline_next", RL_TIMEOUT},  // nothing happens
       {"rl_pipeline_score", RL_NOT_FOUND},
+      {"rl_pipeline_reply", RL_FAILED_PRECONDITION},        // no turns
       {"rl_pipeline_checkpoint", RL_FAILED_PRECONDITION},   // no checkpoint.dir
       {"rl_pipeline_evaluate", RL_FAILED_PRECONDITION},     // no eval.path
       {"rl_pipeline_save_critic", RL_FAILED_PRECONDITION},  // no critic
