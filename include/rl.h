@@ -2255,18 +2255,24 @@ typedef struct rl_weight {
  * RL_NUL_TERMINATED. NULL or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_weight_init(rl_weight* weight, size_t size);
 
-/* Sets weights of a model by name. producer_stream may be NULL and has to be, as for
- * rl_tensor_import_dlpack. *version is the new version of the model's weights, one higher than
- * before; gradients and optimizer states of its trainers are unchanged. All is checked first, and
- * after a failure no weight has changed, except for RL_OUT_OF_MEMORY while they are packed, which
- * leaves the model half-trained (rl_trainer_step). The error's key is the weight: RL_NOT_FOUND,
- * RL_DUPLICATE (given twice), RL_WRONG_TYPE, RL_INCOMPATIBLE (another shape), RL_NON_FINITE,
- * RL_CONFLICT (the values overlap the model's own weights). RL_BUSY while something computes,
- * requests of the model run or a pipeline runs on it; RL_FAILED_PRECONDITION while a training step
- * is not published (rl_trainer_publish). A frozen reference without a path of its own keeps the
- * weights of model.path, and a sleeping engine holds packed weights again. Thread: any. */
+/* Sets weights of a model by name and publishes them. producer_stream may be NULL and has to be, as
+ * for rl_tensor_import_dlpack. *version is the new version of the model's weights: as_version, so
+ * that a host can give them the number that they have in another process, or with 0 the next one;
+ * RL_OUT_OF_RANGE unless it is above the present one. Gradients and optimizer states of its
+ * trainers are unchanged. All is checked first, and after a failure no weight has changed, except
+ * for RL_OUT_OF_MEMORY while they are packed, which leaves the model half-trained
+ * (rl_trainer_step). The error's key is the weight: RL_NOT_FOUND, RL_DUPLICATE (given twice),
+ * RL_WRONG_TYPE, RL_INCOMPATIBLE (another shape), RL_NON_FINITE, RL_CONFLICT (the values overlap
+ * the model's own weights). RL_BUSY while weights are trained or set, while something computes that
+ * is no engine step, and while a pipeline runs on the model; with model.compute_copies 1 also while
+ * an engine computes or has requests of the model. With 2 the call waits for its turn, and requests
+ * that are running continue under the new version from their next token, as after
+ * rl_trainer_publish. RL_FAILED_PRECONDITION while a training step is not published
+ * (rl_trainer_publish). A frozen reference without a path of its own keeps the weights of
+ * model.path, and a sleeping engine holds packed weights again. Thread: any. */
 RL_API rl_status rl_model_set_weights(rl_model* model, const rl_weight* weights, size_t num_weights,
-                                      void* producer_stream, uint64_t* version, rl_error** err);
+                                      void* producer_stream, uint64_t as_version, uint64_t* version,
+                                      rl_error** err);
 
 /* Arrays of a sample, for rl_batch_tensor and rl_event_tensor; see rl_sample_view. */
 enum {

@@ -208,14 +208,15 @@ rl_status rl_trainer_gradient(rl_trainer* trainer, const char* name, size_t name
 }
 
 rl_status rl_model_set_weights(rl_model* model, const rl_weight* weights, size_t num_weights,
-                               void* producer_stream, uint64_t* version, rl_error** err) {
+                               void* producer_stream, uint64_t as_version, uint64_t* version,
+                               rl_error** err) {
   clear(version);
   return guarded(err, model, [&] {
     const auto target = use(model, "model");
     const std::vector<NamedTensor> named = named_tensors(weights, num_weights);
     stream_arg(producer_stream, "producer_stream");
     require(version, "version");
-    *version = set_weights(*target, named);
+    *version = set_weights(*target, named, as_version);
   });
 }
 

@@ -182,14 +182,15 @@ inline rl_status weight_of(const rl_model* model, const char* name, uint64_t fla
 }
 inline rl_status set_weights(rl_model* model, const std::vector<const char*>& names,
                              const std::vector<rl_tensor*>& tensors, uint64_t* version,
-                             rl_error** err) {
+                             rl_error** err, uint64_t as_version = 0) {
   std::vector<rl_weight> weights(names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     rl_weight_init(&weights[i], sizeof weights[i]);
     weights[i].name = names[i];
     weights[i].tensor = tensors[i];
   }
-  return rl_model_set_weights(model, weights.data(), weights.size(), nullptr, version, err);
+  return rl_model_set_weights(model, weights.data(), weights.size(), nullptr, as_version, version,
+                              err);
 }
 
 // One live object of every kind, by the name of its handle type.

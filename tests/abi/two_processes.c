@@ -274,7 +274,7 @@ static void receive_weights(int fd, const host* h, uint64_t expected_version) {
     check(rl_model_weight_name(h->model, i, &weights[i].name, &err));
     weights[i].tensor = receive_weight(fd, h, weights[i].name);
   }
-  check(rl_model_set_weights(h->model, weights, count, NULL, &version, &err));
+  check(rl_model_set_weights(h->model, weights, count, NULL, 0, &version, &err));
   if (version != expected_version) fail("the versions of the processes differ");
   for (i = 0; i < count; ++i) rl_tensor_release((rl_tensor*)weights[i].tensor);
   free(weights);

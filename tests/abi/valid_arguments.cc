@@ -33,6 +33,7 @@ const Integers& integers() {
       {"num_out", 2},
       {"first", 0},
       {"replica", 0},
+      {"as_version", 0},
       {"rl_options_import format", RL_FORMAT_FLATBUFFER},
       {"rl_model_save flags", RL_SAVE_REPLACE},
       {"rl_buffer_save flags", RL_SAVE_REPLACE},

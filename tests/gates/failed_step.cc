@@ -164,8 +164,9 @@ void expect_half_trained(Parts& p, const std::string& where) {
             error_text(host, rl.rl_trainer_forward, p.trainer, &forward, computed.out()));
   }
   refused("rl_pipeline_start", error_text(host, rl.rl_pipeline_start, p.pipeline));
-  refused("rl_model_set_weights", error_text(host, rl.rl_model_set_weights, p.model, &norm,
-                                             size_t{1}, static_cast<void*>(nullptr), &number));
+  refused("rl_model_set_weights",
+          error_text(host, rl.rl_model_set_weights, p.model, &norm, size_t{1},
+                     static_cast<void*>(nullptr), uint64_t{0}, &number));
   const std::string saved = p.place.dir + "/saved";
   CALL(rl_model_save, p.model, saved.c_str(), saved.size(), RL_DTYPE_F32, RL_SAVE_REPLACE);
 }

@@ -106,7 +106,7 @@ std::string set_weights(Parts& p) {
   const rl_weight weight = gates::weight_of(p.rl, "model.norm.weight", p.norm);
   uint64_t version = 0;
   return error_text(p.host, p.rl.rl_model_set_weights, p.model, &weight, size_t{1},
-                    static_cast<void*>(nullptr), &version);
+                    static_cast<void*>(nullptr), uint64_t{0}, &version);
 }
 
 void sleep(Parts& p) {

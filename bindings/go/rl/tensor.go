@@ -219,8 +219,13 @@ type NamedTensor struct {
 	Tensor *Tensor
 }
 
-// SetWeights sets weights, all or none, and gives their version.
+// SetWeights sets weights, all or none, and gives their version, one higher than before.
 func (m *Model) SetWeights(weights ...NamedTensor) (uint64, error) {
+	return m.SetWeightsAs(0, weights...)
+}
+
+// SetWeightsAs sets weights as a version that the host names; 0 is the next one.
+func (m *Model) SetWeightsAs(asVersion uint64, weights ...NamedTensor) (uint64, error) {
 	var memory arena
 	defer memory.free()
 	raw := make([]C.rl_weight, len(weights))
@@ -232,7 +237,7 @@ func (m *Model) SetWeights(weights ...NamedTensor) (uint64, error) {
 	var version C.uint64_t
 	var record *C.rl_error
 	status := C.rl_model_set_weights(m.ptr, placed[C.rl_weight](&memory, raw),
-		C.size_t(len(weights)), nil, &version, &record)
+		C.size_t(len(weights)), nil, C.uint64_t(asVersion), &version, &record)
 	return uint64(version), outcome(status, &record, m, weights)
 }
 

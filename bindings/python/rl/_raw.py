@@ -666,8 +666,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         "request": POINTER(rl_tensor_request), "out": c_void_p, "err": c_void_p}),
     "rl_weight_init": (None, {"weight": POINTER(rl_weight), "size": c_size_t}),
     "rl_model_set_weights": (c_int32, {"model": c_void_p, "weights": POINTER(rl_weight),
-        "num_weights": c_size_t, "producer_stream": c_void_p, "version": c_void_p, "err":
-        c_void_p}),
+        "num_weights": c_size_t, "producer_stream": c_void_p, "as_version": c_uint64, "version":
+        c_void_p, "err": c_void_p}),
     "rl_batch_tensor": (c_int32, {"batch": c_void_p, "index": c_size_t, "array": c_int32, "request":
         POINTER(rl_tensor_request), "out": c_void_p, "err": c_void_p}),
     "rl_event_tensor": (c_int32, {"event": c_void_p, "index": c_size_t, "array": c_int32, "request":

@@ -142,9 +142,9 @@ class Model(Handle):
         request.device, request.flags = Device.CPU, TensorFlags.COPY if copy else 0
         return make(Tensor, "rl_model_weight", self, name, request)
 
-    def set_weights(self, weights: Mapping[str, Any]) -> int:
-        """Sets weights by name, all or none, and returns their version. A value is a Tensor, or
-        what a Tensor can be made of."""
+    def set_weights(self, weights: Mapping[str, Any], as_version: int = 0) -> int:
+        """Sets weights by name, all or none, and returns their version: as_version, or with 0 the
+        next one. A value is a Tensor, or what a Tensor can be made of."""
         tensors = [value if isinstance(value, Tensor) else Tensor(self._runtime, value)
                    for value in weights.values()]
         tokens = [tensor._live() for tensor in tensors]
@@ -155,5 +155,6 @@ class Model(Handle):
             raw.name, raw.name_len = ctypes.addressof(text), len(text) - 1
             raw.tensor = token.value
         version = ctypes.c_uint64()
-        call("rl_model_set_weights", self, array, len(tensors), None, ctypes.byref(version))
+        call("rl_model_set_weights", self, array, len(tensors), None, as_version,
+             ctypes.byref(version))
         return version.value

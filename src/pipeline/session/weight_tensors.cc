@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "data/sample.h"
 #include "pipeline/session/step_watch.h"
 
 namespace rl {
@@ -112,19 +114,38 @@ TensorPtr copy_weight(const LoadedModel& model, std::string_view name) {
   return copy.tensor;
 }
 
-uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights) {
-  const std::vector<const Parameter*> targets = targets_of(model, weights);
-  Runtime& runtime = model.runtime();
-  const ComputeLease compute(runtime, "setting weights");
-  const LoadedModel::RunLease run(model, "setting weights");
-  const LoadedModel::WriteLease lease(model, runtime.busy_timeout_ns());
-  Model& m = model.model();
-  model.prepare_compute(LoadedModel::Weights::kTrained);
+namespace {
+
+// Versions grow, so that a token's version says which weights are newer.
+uint64_t next_version(const Model& m, uint64_t as_version) {
   if (m.masters_changed() || m.trained_version() != m.version()) {
     throw Error(
         Code::kFailedPrecondition,
         "a training step's weights have not been published yet; call rl_trainer_publish first");
   }
+  if (as_version == 0) return m.version() + 1;
+  if (as_version > m.version() && as_version != kUnknownVersion) return as_version;
+  throw Error(Code::kOutOfRange, str("as_version is ", as_version, ", but the weights are version ",
+                                     m.version(), " already"))
+      .with_key("as_version")
+      .with_expected("a version above the present one, or 0");
+}
+
+}  // namespace
+
+// With two compute copies engines go on with the published one, and take their turns before and
+// after. A pipeline computes alone, so it excludes this and is excluded.
+uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights,
+                     uint64_t as_version) {
+  const std::vector<const Parameter*> targets = targets_of(model, weights);
+  Runtime& runtime = model.runtime();
+  const ComputeLease compute(runtime, "setting weights", model.compute_sharing(), &model);
+  std::optional<LoadedModel::RunLease> run;
+  if (!model.published_apart()) run.emplace(model, "setting weights");
+  const LoadedModel::WriteLease lease(model, runtime.busy_timeout_ns());
+  Model& m = model.model();
+  model.prepare_compute(LoadedModel::Weights::kTrained);
+  const uint64_t version = next_version(m, as_version);
   const auto count = static_cast<int64_t>(weights.size());
   runtime.executor().parallel_for(
       count, [&](int64_t i, int) { check_finite(weights[static_cast<size_t>(i)]); });
@@ -134,9 +155,9 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights) {
     const auto n = static_cast<size_t>(i);
     write(*weights[n].values, m.master() + targets[n]->offset);
   });
-  m.publish();
+  m.publish_as(version);
   watch.done();
-  return m.version();
+  return version;
 }
 
 }  // namespace rl

@@ -22,10 +22,13 @@ struct NamedTensor {
   std::string name;
   TensorPtr values;  // fp32 or bf16, of the weight's shape
 };
-// Publishes the weights and returns their version. Errors name the weight: kNotFound, kDuplicate,
+// Publishes the weights and returns their version: the one that the host names, which is above the
+// present one, or with as_version 0 the next. Errors name the weight: kNotFound, kDuplicate,
 // kWrongType, kIncompatible for a shape, kNonFinite, kConflict for values that alias the weights
-// themselves. kBusy while anything uses the weights, kFailedPrecondition while trained ones are
-// not published.
-uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights);
+// themselves. kFailedPrecondition while trained weights are not published, kBusy while they are
+// being trained; with one compute copy also while anything uses the weights. With two, engines
+// with requests continue under the new version from their next step.
+uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights,
+                     uint64_t as_version = 0);
 
 }  // namespace rl

@@ -1843,6 +1843,7 @@ extern "C" {
         weights: *const rl_weight,
         num_weights: usize,
         producer_stream: *mut c_void,
+        as_version: u64,
         version: *mut u64,
         err: *mut *mut rl_error,
     ) -> rl_status;

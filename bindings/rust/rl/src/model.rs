@@ -178,6 +178,11 @@ impl Model {
 
     /// Sets weights by name, all or none; their version.
     pub fn set_weights(&self, weights: &[(&str, &Tensor)]) -> Result<u64> {
+        self.set_weights_as(weights, 0)
+    }
+
+    /// The same as a version that the host names.
+    pub fn set_weights_as(&self, weights: &[(&str, &Tensor)], version: u64) -> Result<u64> {
         let raw_weight = |(name, tensor): &(&str, &Tensor)| {
             // SAFETY: the function writes the struct that it is given.
             let mut raw = unsafe { initial!(rl_weight, rl_weight_init) };
@@ -188,7 +193,7 @@ impl Model {
         let raw: Vec<_> = weights.iter().map(raw_weight).collect();
         let (model, data, count) = (self.as_ptr(), raw.as_ptr(), raw.len());
         // SAFETY: names and tensors live during the call.
-        unsafe { value_of!(0, rl_model_set_weights(model, data, count, ptr::null_mut())) }
+        unsafe { value_of!(0, rl_model_set_weights(model, data, count, ptr::null_mut(), version)) }
     }
 }
 
