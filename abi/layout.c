@@ -113,7 +113,8 @@ RL_AT(rl_event_view, data_row, 40);
 RL_AT(rl_event_view, value, 48);
 RL_AT(rl_event_view, num_metrics, 64);
 RL_AT(rl_event_view, text_len, 80);
-RL_AT_LEAST(rl_event_view, 96);
+RL_AT(rl_event_view, source, 96);
+RL_AT_LEAST(rl_event_view, 104);
 RL_AT(rl_event_view, purpose, 88);
 
 RL_AT(rl_pipeline_stats, struct_size, 0);

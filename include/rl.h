@@ -114,7 +114,7 @@ enum {
   RL_OK = 0,          /* done */
   RL_TIMEOUT = 1,     /* what the call waits for did not come within its timeout */
   RL_DONE = 2,        /* nothing more will come; sticky */
-  RL_INTERRUPTED = 3, /* rl_pipeline_interrupt ended the call */
+  RL_INTERRUPTED = 3, /* rl_pipeline_interrupt or rl_event_queue_interrupt ended the call */
   RL_WOULD_BLOCK = 4, /* there is nothing yet: call again later. The call itself never waits */
   RL_IDLE = 5,        /* there is nothing to do until new work is given */
   RL_PAUSED = 6,      /* the engine is paused */
@@ -847,9 +847,17 @@ enum {
   RL_EVENT_GROUP_DROPPED = 6, /* a group was dropped: ordinal, purpose, reason, text = why */
   RL_EVENT_ENGINE_STATS = 7,  /* an engine's interval of engine.stats_interval_ns ended: step,
                                  version, count = number of the engine, metrics */
-  RL_EVENT_GROUP = 8          /* all samples of a group wait for their rewards, for judges that
+  RL_EVENT_GROUP = 8,         /* all samples of a group wait for their rewards, for judges that
                                  compare them (pipeline.score_events): count = number of samples,
                                  rl_event_sample in the order of their slots */
+  RL_EVENT_FINISHED = 9,      /* a sample (rl_event_sample) of an engine has finished
+                                 (rl_engine_set_queue); rl_engine_take returns it too, unless it is
+                                 a turn of a conversation */
+  RL_EVENT_TOKENS = 10,       /* an engine has sampled tokens (engine.stream_tokens): the ids of
+                                 rl_event_sample, whose num_prompt is 0, and its text; they come
+                                 before the sample's RL_EVENT_FINISHED */
+  RL_EVENT_ENGINE_FAILED = 11 /* a step on an engine's own thread (engine.thread) failed, and the
+                                 engine is paused: text = why. rl_engine_unpause tries again */
 };
 
 /* Why a group was dropped. */
@@ -887,6 +895,8 @@ typedef struct rl_event_view {
   size_t text_len;
   int32_t purpose; /* RL_PURPOSE_TRAIN ...; evaluations count their ordinals separately */
   int32_t reserved;
+  uint64_t source; /* number of the engine that sent it (rl_engine_set_queue); 0 for pipelines and
+                      trainers */
 } rl_event_view;
 
 /* Initialises an rl_event_view: zeroes the `size` bytes of *view and sets struct_size. NULL or a
@@ -900,8 +910,8 @@ RL_API int32_t rl_event_kind(const rl_event* event);
 RL_API rl_status rl_event_get_view(const rl_event* event, rl_event_view* view, rl_error** err);
 
 /* Sample `index` of the event, counted from 0: RL_EVENT_SCORE and RL_EVENT_TURN have one,
- * RL_EVENT_GROUP has `count`; RL_OUT_OF_RANGE beyond the last. RL_FAILED_PRECONDITION for other
- * kinds of events. Thread: any; callback-safe. */
+ * RL_EVENT_GROUP has `count`, events of engines have one; RL_OUT_OF_RANGE beyond the last.
+ * RL_FAILED_PRECONDITION for other kinds of events. Thread: any; callback-safe. */
 RL_API rl_status rl_event_sample(const rl_event* event, size_t index, rl_sample_view* view,
                                  rl_error** err);
 
@@ -935,9 +945,28 @@ RL_API rl_status rl_event_metric_named(const rl_event* event, const char* name, 
  * pipeline. Thread: any; callback-safe. */
 RL_API void rl_event_release(rl_event* event);
 
-/* A file descriptor for poll and epoll. It is readable when rl_pipeline_next with timeout 0 would
- * return something other than RL_TIMEOUT, hence permanently once that is RL_DONE or a failure of
- * the loop. It is written at every event, so edge-triggered waiting is safe. Never read or close
+/* A queue holds events until a host takes them. A pipeline has one (rl_pipeline_queue), and engines
+ * put their events into one that the host gives them (rl_engine_set_queue): that of a pipeline or
+ * one of its own. So a host can wait for all of them with one call or on one descriptor. */
+
+/* Creates a queue, for any number of engines. RL_RESOURCE_EXHAUSTED when no file descriptor is
+ * left. Thread: any. */
+RL_API rl_status rl_event_queue_create(rl_event_queue** out, rl_error** err);
+
+/* The next event of the queue, which the caller releases; if the call fails no event is lost.
+ * RL_TIMEOUT: none came in time. RL_INTERRUPTED: rl_event_queue_interrupt or rl_pipeline_interrupt
+ * was called. RL_DONE: the pipeline of the queue has ended and every event was taken; whether it
+ * failed says rl_pipeline_next. Thread: any. */
+RL_API rl_status rl_event_queue_next(rl_event_queue* queue, int64_t timeout_ns, rl_event** out,
+                                     rl_error** err);
+
+/* Makes one rl_event_queue_next, the running or the next one, return RL_INTERRUPTED. Thread: any.
+ */
+RL_API rl_status rl_event_queue_interrupt(rl_event_queue* queue, rl_error** err);
+
+/* A file descriptor for poll and epoll. It is readable when rl_event_queue_next with timeout 0
+ * would return something other than RL_TIMEOUT, hence permanently once that is RL_DONE or a failure
+ * of the loop. It is written at every event, so edge-triggered waiting is safe. Never read or close
  * it. It ends with the last handle of its pipeline and queue. -1 for a handle that is not live.
  * Thread: any; callback-safe. */
 RL_API int32_t rl_event_queue_fd(const rl_event_queue* queue);
@@ -1087,13 +1116,13 @@ RL_API void rl_reply_init(rl_reply* reply, size_t size);
 
 /* Answers turns of the model (RL_EVENT_TURN), in any order until their deadline. The tokens follow
  * those of the sample, with loss_mask 0, log-probs 0 and the version 2^64 - 1, and the model
- * generates its next turn after them. All entries are tried, with results, parts of the error and
- * RL_OUT_OF_MEMORY as in rl_pipeline_score; RL_ERROR_KEY is "replies[i]". Refused: RL_NOT_FOUND (no
- * such turn waits), RL_DUPLICATE (answered before), RL_LATE (its group was dropped),
- * RL_INVALID_ARGUMENT (neither tokens nor finish, or both), RL_OUT_OF_RANGE (an id outside the
- * vocabulary, or no room for the tokens and one of the model within engine.max_model_len),
- * RL_FAILED_PRECONDITION without pipeline.turns and, for text, without a tokenizer. A sample that
- * gets no reply is given up by an rl_score with failure. Thread: any. */
+ * generates its next turn after them. All entries are tried. results may be NULL; it, the parts of
+ * the error and RL_OUT_OF_MEMORY are as in rl_pipeline_score, and RL_ERROR_KEY is "replies[i]".
+ * Refused: RL_NOT_FOUND (no such turn waits), RL_DUPLICATE (answered before), RL_LATE (its group
+ * was dropped), RL_INVALID_ARGUMENT (neither tokens nor finish, or both), RL_OUT_OF_RANGE (an id
+ * outside the vocabulary, or no room for the tokens and one of the model within
+ * engine.max_model_len), RL_FAILED_PRECONDITION without pipeline.turns and, for text, without a
+ * tokenizer. A sample that gets no reply is given up by an rl_score with failure. Thread: any. */
 RL_API rl_status rl_pipeline_reply(rl_pipeline* pipeline, const rl_reply* replies, size_t count,
                                    rl_status* results, rl_error** err);
 
@@ -1260,13 +1289,13 @@ RL_API void rl_batch_release(rl_batch* batch);
 
 /* ---- engine ---- */
 
-/* An engine generates samples by continuous batching on the caller's thread: submit requests, step
- * until idle, take what has finished. Logits are changed by, in this order,
- * sampling.allowed_token_ids, min_new_tokens, logit_bias, repetition_penalty, frequency_penalty and
- * presence_penalty. A token is sampled from softmax(logits / temperature) truncated by top-k, then
- * top-p, then min-p, with one Philox number per token; temperature 0 takes the largest logit, on
- * ties the lowest id. A sample ends with a stop token, which it keeps, a text of sampling.stop, or
- * sampling.max_new_tokens.
+/* An engine generates samples by continuous batching on the caller's thread, or with engine.thread
+ * on one of its own: submit requests, step until idle, take what has finished. Logits are changed
+ * by, in this order, sampling.allowed_token_ids, min_new_tokens, logit_bias, repetition_penalty,
+ * frequency_penalty and presence_penalty. A token is sampled from softmax(logits / temperature)
+ * truncated by top-k, then top-p, then min-p, with one Philox number per token; temperature 0 takes
+ * the largest logit, on ties the lowest id. A sample ends with a stop token, which it keeps, a text
+ * of sampling.stop, or sampling.max_new_tokens.
  *
  * Versions. Each token names the version of the weights that generated it. With
  * model.compute_copies 1 weights cannot be trained while requests are running. With 2 an engine
@@ -1365,11 +1394,11 @@ RL_API rl_status rl_engine_submit(rl_engine* engine, const rl_request* request,
                                   uint64_t* first_sample_id, rl_error** err);
 
 /* Computes one forward of the engine. RL_OK when it did, RL_IDLE when there is nothing to do,
- * RL_PAUSED while the engine is paused. Thread: any. */
+ * RL_PAUSED while the engine is paused. RL_FAILED_PRECONDITION with engine.thread. Thread: any. */
 RL_API rl_status rl_engine_step(rl_engine* engine, rl_error** err);
 
-/* Steps the engine until nothing is left to do. RL_PAUSED when it is paused before that. Thread:
- * any. */
+/* Steps the engine until nothing is left to do, or with engine.thread waits until its thread has.
+ * RL_PAUSED when it is paused before that. Thread: any. */
 RL_API rl_status rl_engine_run(rl_engine* engine, rl_error** err);
 
 /* Pauses the engine: once a step in progress has ended nothing is computed until rl_engine_unpause;
@@ -1386,6 +1415,13 @@ RL_API rl_status rl_engine_unpause(rl_engine* engine, rl_error** err);
  * until rl_engine_unpause. Samples that have not started do not count as running: weights can be
  * trained. Thread: any. */
 RL_API rl_status rl_engine_drain(rl_engine* engine, int64_t timeout_ns, rl_error** err);
+
+/* Sends the engine's events to a queue from now on: RL_EVENT_FINISHED, RL_EVENT_TOKENS and
+ * RL_EVENT_ENGINE_FAILED. source is the number of the engine in them. queue may be NULL: then there
+ * are none, as before the first call. The engine keeps the queue alive; one whose pipeline has
+ * ended drops them. Samples that are unfinished now send no RL_EVENT_TOKENS. Thread: any. */
+RL_API rl_status rl_engine_set_queue(rl_engine* engine, rl_event_queue* queue, uint64_t source,
+                                     rl_error** err);
 
 /* Takes the samples that finished since the last call, in order of completion; if the call fails
  * they are still there. RL_WOULD_BLOCK when none has finished but some requests are unfinished,

@@ -70,6 +70,17 @@ void fill_kind(rl_event_view& view, const GroupEvent& event) {
   view.count = event.samples.size();
 }
 
+void fill_kind(rl_event_view& view, const FinishedEvent& event) { set_group(view, *event.sample); }
+
+void fill_kind(rl_event_view& view, const TokensEvent& event) {
+  set_group(view, *event.sample);
+  set_text(view, event.text);
+}
+
+void fill_kind(rl_event_view& view, const EngineFailedEvent& event) {
+  set_text(view, event.message);
+}
+
 template <typename Kind>
 bool fill_if(rl_event_view& view, const Event& event) {
   const auto* const typed = dynamic_cast<const Kind*>(&event);
@@ -87,8 +98,12 @@ void fill(rl_event_view& view, const Event& event) {
                      fill_if<GroupEvent>(view, event) || fill_if<StepEvent>(view, event) ||
                      fill_if<EvalEvent>(view, event) || fill_if<CheckpointEvent>(view, event) ||
                      fill_if<GroupDroppedEvent>(view, event) ||
-                     fill_if<EngineStatsEvent>(view, event);
+                     fill_if<EngineStatsEvent>(view, event) ||
+                     fill_if<FinishedEvent>(view, event) || fill_if<TokensEvent>(view, event) ||
+                     fill_if<EngineFailedEvent>(view, event);
   RL_CHECK(known);
+  const auto* const of_engine = dynamic_cast<const EngineEvent*>(&event);
+  if (of_engine != nullptr) view.source = of_engine->source;
 }
 
 void fill(rl_sample_view& view, const EventSample& of) {
@@ -169,6 +184,31 @@ rl_status rl_event_metric_named(const rl_event* event, const char* name, size_t 
 }
 
 void rl_event_release(rl_event* event) { drop(event); }
+
+rl_status rl_event_queue_create(rl_event_queue** out, rl_error** err) {
+  clear(out);
+  return guarded(err, nullptr, [&] {
+    require(out, "out");
+    *out = issue<rl_event_queue>(std::make_shared<EventQueue>());
+  });
+}
+
+rl_status rl_event_queue_next(rl_event_queue* queue, int64_t timeout_ns, rl_event** out,
+                              rl_error** err) {
+  clear(out);
+  return guarded(err, queue, [&] {
+    const auto source = use(queue, "queue");
+    require(out, "out");
+    Reserved<rl_event> place;
+    EventQueue::Popped popped = source->pop(timeout_ns);
+    if (popped.status == Code::kOk) *out = place.fill(std::move(popped.event));
+    return static_cast<rl_status>(popped.status);
+  });
+}
+
+rl_status rl_event_queue_interrupt(rl_event_queue* queue, rl_error** err) {
+  return guarded(err, queue, [&] { use(queue, "queue")->interrupt(); });
+}
 
 int32_t rl_event_queue_fd(const rl_event_queue* queue) {
   const auto source = use_if_live(queue);

@@ -179,6 +179,14 @@ rl_status rl_engine_drain(rl_engine* engine, int64_t timeout_ns, rl_error** err)
                  [&] { return status_of_whole(use(engine, "engine")->drain(timeout_ns)); });
 }
 
+rl_status rl_engine_set_queue(rl_engine* engine, rl_event_queue* queue, uint64_t source,
+                              rl_error** err) {
+  return guarded(err, engine, [&] {
+    const auto target = use(engine, "engine");
+    target->set_queue(queue != nullptr ? use(queue, "queue") : nullptr, source);
+  });
+}
+
 rl_status rl_engine_take(rl_engine* engine, rl_batch** out, rl_error** err) {
   clear(out);
   return guarded(err, engine, [&]() -> rl_status {

@@ -1153,6 +1153,15 @@ constexpr OptionInfo kOptions[] = {
      "rl_engine_get_stats returns that of an engine. 0 keeps no intervals.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "verl disable_log_stats, Telescope engine metrics"},
+    {"engine.stream_tokens", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 1048576},
+     false, false, nullptr, 0, "tokens",
+     "With a queue of rl_engine_set_queue, an RL_EVENT_TOKENS comes for a running sample as soon "
+     "as it has this many tokens that no event has had, and for the rest when it ends. 0 sends "
+     "none. A pipeline refuses this option.",
+     "0.2.0", OptionWhen::kCreate, false, false, false, "",
+     "vLLM stream_interval"},
     {"engine.swap_space_bytes", OptionType::kBytes, "0",
      {},
      {},
@@ -1170,6 +1179,16 @@ constexpr OptionInfo kOptions[] = {
      "there.",
      "0.1.0", OptionWhen::kCreate, false, false, false, "",
      "verl, OpenRLHF, Relax rollout tensor parallel size"},
+    {"engine.thread", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "The engine of a host's own loop computes on a thread of the library, as soon as it has "
+     "requests. rl_engine_run and rl_engine_drain wait for it, and rl_engine_step is refused. "
+     "While something else computes on the runtime, the thread waits. If a step fails, the "
+     "engine is paused and RL_EVENT_ENGINE_FAILED says why. A pipeline refuses this option.",
+     "0.2.0", OptionWhen::kCreate, false, false, false, "",
+     "vLLM AsyncLLM"},
     {"eval.every_steps", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000000},

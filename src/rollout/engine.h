@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "algo/sampling/sampling.h"
+#include "core/function_ref.h"
 #include "core/trace.h"
 #include "data/sample.h"
 #include "model/head.h"
@@ -138,6 +139,8 @@ class Engine {
   // off.
   bool nothing_runnable() const;
   bool idle() const;
+  // Calls visit for every sample that runs, with the tokens it has so far.
+  void visit_running(FunctionRef<void(const Sample&)> visit) const;
   int64_t num_unfinished() const;  // samples
   // Length of the cached prefix that this request would hit now.
   int64_t cached_prefix(const Request& request) const;

@@ -55,6 +55,12 @@ void Engine::set_admitting(bool on) { impl_->scheduler.set_admitting(on); }
 bool Engine::nothing_runnable() const { return impl_->scheduler.nothing_runnable(); }
 bool Engine::idle() const { return impl_->scheduler.idle(); }
 
+void Engine::visit_running(FunctionRef<void(const Sample&)> visit) const {
+  for (const Sequence* s : impl_->scheduler.running()) {
+    if (s->sample != nullptr) visit(*s->sample);
+  }
+}
+
 int64_t Engine::num_unfinished() const {
   return impl_->scheduler.num_running() + impl_->scheduler.num_waiting();
 }

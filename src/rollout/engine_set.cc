@@ -121,6 +121,10 @@ bool EngineSet::idle() const {
   return true;
 }
 
+void EngineSet::visit_running(FunctionRef<void(const Sample&)> visit) const {
+  for (const auto& engine : engines_) engine->visit_running(visit);
+}
+
 EngineStats EngineSet::stats() const {
   EngineStats total;
   for (const auto& engine : engines_) total += engine->stats();

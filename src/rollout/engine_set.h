@@ -53,6 +53,7 @@ class EngineSet {
   void set_admitting(bool admitting);
   bool nothing_runnable() const;
   bool idle() const;
+  void visit_running(FunctionRef<void(const Sample&)> visit) const;
 
   int64_t num_engines() const { return static_cast<int64_t>(engines_.size()); }
   EngineStats stats() const;  // summed over engines

@@ -81,6 +81,7 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_event_sample", RL_FAILED_PRECONDITION},       // the event is of a step
       {"rl_event_tensor", RL_FAILED_PRECONDITION},
       {"rl_pipeline_next", RL_TIMEOUT},  // nothing happens
+      {"rl_event_queue_next", RL_TIMEOUT},
       {"rl_pipeline_score", RL_NOT_FOUND},
       {"rl_pipeline_reply", RL_FAILED_PRECONDITION},        // no turns
       {"rl_pipeline_checkpoint", RL_FAILED_PRECONDITION},   // no checkpoint.dir

@@ -26,7 +26,6 @@ LANGUAGES = {
         "rl_log_record_init": "librl fills in records of the log",
     }),
     "Python": (["bindings/python/rl/*.py"], {
-        "rl_engine_run": "Engine.run steps, so that Ctrl-C ends it between two forwards",
         "rl_event_kind": "Event.view has it",
         **{f"{name}_init": "the structs of _raw.py begin as it leaves them"
            for name in header.structs()},

@@ -24,6 +24,7 @@ using testing::Rig;
 using testing::run_again;
 using testing::run_once;
 using testing::save_buffer_file;
+using testing::stepped;
 using testing::take_one_group;
 using testing::tiny_options;
 using testing::train;
@@ -179,9 +180,11 @@ const std::map<std::string, Change>& changes() {
       {"engine.prefix_caching", {{"false"}, {}, generate}},
       {"engine.scheduling_policy", {{"priority"}, {"engine.max_num_seqs=2"}, generate}},
       {"engine.stats_interval_ns", {{"1ns"}}},
+      {"engine.stream_tokens", {{"2"}, {}, stepped}},
       {"engine.swap_space_bytes",
        {{"8KiB"}, few + Texts{"engine.preemption=swap", "engine.swap_space_bytes=1MiB"}, generate}},
       {"engine.tensor_parallel_size", {{"2"}}},
+      {"engine.thread", {{"true"}, {}, stepped}},
       {"eval.path", {{"@three", "eval.every_steps=1"}}},
       {"eval.samples_per_prompt", {{"3"}, eval + Texts{"eval.temperature=1"}}},
       {"metrics.eval_jsonl", {{"@eval.jsonl"}, eval}},

@@ -76,6 +76,10 @@ class GoldenLog {
         const auto& e = static_cast<const EngineStatsEvent&>(event);
         return line("interval", e.step, "version", e.version, "engine", e.engine);
       }
+      case EventKind::kFinished:
+      case EventKind::kTokens:
+      case EventKind::kEngineFailed:
+        return;  // of engines outside pipelines
     }
   }
 

@@ -111,6 +111,23 @@ inline Request request_of(const OptionSet& o, std::vector<int32_t> prompt, int64
   return r;
 }
 
+// Who may step an engine, and the kinds of events that its sample sends.
+inline std::string stepped(const OptionSet& o) {
+  const auto queue = std::make_shared<EventQueue>();
+  EngineSession engine(open(o, PlanUse::kGenerate), for_session(o));
+  engine.set_queue(queue, 1);
+  engine.submit(request_of(o, {1, 2, 3}, 1, 8));
+  std::string out;
+  try {
+    engine.step();
+  } catch (const Error& e) {
+    out = e.key;
+  }
+  engine.run();
+  while (queue->size() > 0) out += str(" ", queue->pop(0).event->kind());
+  return out;
+}
+
 // Groups of prompts of many lengths, and last of all a sample that goes on: what each step does,
 // and the samples in the order of their ends.
 inline std::string generate(const OptionSet& o) {

@@ -182,6 +182,11 @@ class Rig {
       case EventKind::kEngineStats:
         log.intervals.push_back(std::static_pointer_cast<EngineStatsEvent>(owner));
         break;
+      case EventKind::kFinished:
+      case EventKind::kTokens:
+      case EventKind::kEngineFailed:
+        ADD_FAILURE() << "a pipeline sent the event of an engine";
+        break;
     }
   }
 

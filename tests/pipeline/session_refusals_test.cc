@@ -346,6 +346,12 @@ TEST(SessionRefusals, OptionsThatNothingReadsHaveTheirDefaultsBeside) {
   ASSERT_EQ(aborts.size(), 1u);
   EXPECT_EQ(aborts[0].expected, "0");
   EXPECT_TRUE(contains(aborts[0].message, "is 2, but"));
+  for (const char* text : {"engine.thread=true", "engine.stream_tokens=1"}) {
+    const auto own = run_violations(s.with({text}), *s.model);
+    ASSERT_EQ(own.size(), 1u) << text;
+    EXPECT_TRUE(std::string(text).starts_with(own[0].key)) << own[0].key;
+    EXPECT_TRUE(contains(own[0].message, "an engine of a host's own loop"));
+  }
 }
 
 TEST(SessionRefusals, OptionsOfAPipelineHaveTheirDefaultsBeside) {

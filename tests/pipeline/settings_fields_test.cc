@@ -126,8 +126,10 @@ void compare_generation(const Settings& s, Fields& c) {
   c.same("engine.prefix_caching", s.engine.prefix_caching);
   c.same("engine.scheduling_policy", s.engine.scheduling_policy);
   c.same("engine.stats_interval_ns", s.engine.stats_interval_ns);
+  c.same("engine.stream_tokens", s.engine.stream_tokens);
   c.same("engine.swap_space_bytes", s.engine.swap_space_bytes);
   c.same("engine.tensor_parallel_size", s.engine.tensor_parallel_size);
+  c.same("engine.thread", s.engine.thread);
   c.same("sampling.allowed_token_ids", s.sampling.allowed_token_ids);
   c.same("sampling.frequency_penalty", s.sampling.frequency_penalty);
   c.same("sampling.ignore_eos", s.sampling.ignore_eos);

@@ -354,3 +354,25 @@ def test_log_lines_reach_the_host(open_host, caplog):
                for record in caplog.records)
     assert any(record.name == "rl" and record.exc_info[0] is ZeroDivisionError
                for record in caplog.records)
+
+
+def test_an_engine_tells_of_its_samples(host):
+    options = host.options.clone()
+    options.update({"engine.thread": True, "engine.stream_tokens": 1})
+    queue, engine = rl.EventQueue(), rl.Engine(host.model, options)
+    engine.set_queue(queue, 3)
+    first = engine.submit([1, 2, 3])
+    ids = []
+    while (event := queue.next(timeout=60)).kind is rl.EventKind.TOKENS:
+        assert event.sample.sample_id == first and event.view.source == 3
+        ids += list(event.sample.ids)
+    assert event.kind is rl.EventKind.FINISHED
+    assert list(event.sample.response_ids) == ids
+    engine.run()
+    assert list(engine.take()[0].response_ids) == ids
+    queue.interrupt()
+    with pytest.raises(rl.Interrupted):
+        queue.next()
+    with pytest.raises(rl.Timeout):
+        queue.next(timeout=0)
+    engine.set_queue(None)

@@ -218,3 +218,61 @@ def test_a_plan_adds_up(open_host):
     assert len(plan) == len(list(plan)) > 3 and plan.info.total_bytes > 0
     assert sum(i.bytes for i in plan if i.kind is rl.PlanKind.ARENA) == plan.info.arena_bytes
     assert all(item.name in str(plan) for item in plan)
+
+
+def test_turns_are_answered_with_ids_and_finished(open_host):
+    pipeline = open_host(rl.Use.PIPELINE).pipeline(1, pipeline__turns="always")
+    turns, responses = [], []
+    pipeline.start()
+    for event in pipeline:
+        if event.kind is rl.EventKind.TURN:
+            turns.append(event.view.count)
+            if event.view.count == 1:
+                event.reply(ids=[7, 9])
+            else:
+                event.finish()
+        if event.kind is rl.EventKind.SCORE:
+            responses.append(event.sample)
+            event.score(float(event.sample.slot))
+    assert sorted(turns) == [1] * len(responses) + [2] * len(responses)
+    for sample in responses:
+        mask = list(sample.loss_mask)
+        at = mask.index(0)
+        assert mask.count(0) == 2 and list(sample.response_ids)[at:at + 2] == [7, 9]
+
+
+def test_wrong_replies_are_refused(open_host):
+    pipeline = open_host(rl.Use.PIPELINE).pipeline(1, pipeline__turns="always")
+    pipeline.start()
+    for event in pipeline:
+        if event.kind is rl.EventKind.TURN:
+            with pytest.raises(rl.Error) as refused:
+                pipeline.reply_many([rl.Reply(event.sample.sample_id),
+                                     rl.Reply(999, ids=[1])])
+            assert len(refused.value.parts) == 2
+            event.finish()
+        if event.kind is rl.EventKind.SCORE:
+            event.score(float(event.sample.slot))
+
+
+def test_groups_are_judged_together(open_host):
+    pipeline, groups = open_host(rl.Use.PIPELINE).pipeline(2, pipeline__score_events="group"), 0
+    pipeline.start()
+    for event in pipeline:
+        assert event.kind is not rl.EventKind.SCORE
+        if event.kind is rl.EventKind.GROUP:
+            groups += 1
+            assert [sample.slot for sample in event.samples] == list(range(event.view.count))
+            pipeline.score_many({s.sample_id: float(s.slot) for s in event.samples})
+    assert groups == 2
+
+
+def test_token_rewards_are_one_per_token(open_host):
+    pipeline = open_host(rl.Use.PIPELINE).pipeline(1, algo__advantage="reinforce_pp")
+    pipeline.start()
+    for event in pipeline:
+        if event.kind is rl.EventKind.SCORE:
+            count = event.sample.num_generated
+            with pytest.raises(rl.Error):
+                event.score(0.0, token_rewards=[1.0] * (count + 1))
+            event.score(0.0, token_rewards=[float(event.sample.slot)] * count)

@@ -15,7 +15,7 @@ const (
 	// ErrDone is RL_DONE: nothing more will come; sticky.
 	ErrDone Code = 2
 
-	// ErrInterrupted is RL_INTERRUPTED: rl_pipeline_interrupt ended the call.
+	// ErrInterrupted is RL_INTERRUPTED: rl_pipeline_interrupt or rl_event_queue_interrupt ended the call.
 	ErrInterrupted Code = 3
 
 	// ErrWouldBlock is RL_WOULD_BLOCK: there is nothing yet: call again later. The call itself never waits.
@@ -317,6 +317,15 @@ const (
 
 	// EventGroup is RL_EVENT_GROUP: all samples of a group wait for their rewards, for judges that compare them (pipeline.score_events): count = number of samples, rl_event_sample in the order of their slots.
 	EventGroup EventKind = 8
+
+	// EventFinished is RL_EVENT_FINISHED: a sample (rl_event_sample) of an engine has finished (rl_engine_set_queue); rl_engine_take returns it too, unless it is a turn of a conversation.
+	EventFinished EventKind = 9
+
+	// EventTokens is RL_EVENT_TOKENS: an engine has sampled tokens (engine.stream_tokens): the ids of rl_event_sample, whose num_prompt is 0, and its text; they come before the sample's RL_EVENT_FINISHED.
+	EventTokens EventKind = 10
+
+	// EventEngineFailed is RL_EVENT_ENGINE_FAILED: a step on an engine's own thread (engine.thread) failed, and the engine is paused: text = why. rl_engine_unpause tries again.
+	EventEngineFailed EventKind = 11
 )
 
 // DropReason: Why a group was dropped.

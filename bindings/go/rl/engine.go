@@ -123,6 +123,13 @@ func (e *Engine) Drain(timeout time.Duration) error {
 	return outcome(C.rl_engine_drain(e.ptr, nanoseconds(timeout), &record), &record, e)
 }
 
+// SetQueue sends the engine's events to a queue from now on, with the number source; nil: nowhere.
+func (e *Engine) SetQueue(queue *EventQueue, source uint64) error {
+	var record *C.rl_error
+	status := C.rl_engine_set_queue(e.ptr, queue.handle(), C.uint64_t(source), &record)
+	return outcome(status, &record, e, queue)
+}
+
 // Take gives the samples that finished since the last call. ErrWouldBlock when none did but
 // requests are running, ErrIdle when none did and none run.
 func (e *Engine) Take() (*Batch, error) {

@@ -7,7 +7,7 @@ import "C"
 
 import "runtime"
 
-// Event is what a pipeline or a trainer tells.
+// Event is what a pipeline, a trainer or an engine tells.
 type Event struct {
 	ptr *C.rl_event
 	guard
@@ -27,6 +27,7 @@ type EventView struct {
 	NumMetrics int
 	Text       string
 	Purpose    Purpose
+	Source     uint64 // number of the engine that sent it, of Engine.SetQueue
 }
 
 // A Metric is a number of an event.
@@ -77,6 +78,7 @@ func (e *Event) view() (EventView, error) {
 		NumMetrics: int(v.num_metrics),
 		Text:       textOf(v.text, v.text_len),
 		Purpose:    Purpose(v.purpose),
+		Source:     uint64(v.source),
 	}, nil
 }
 

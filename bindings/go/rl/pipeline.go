@@ -169,8 +169,54 @@ func (p *Pipeline) Interrupt() error {
 	})
 }
 
-// EventQueue is where the events of a pipeline wait.
+// EventQueue is where events wait: those of a pipeline, and of engines that were given it.
 type EventQueue struct{ ptr *C.rl_event_queue }
+
+// NewEventQueue is a queue for engines.
+func NewEventQueue() (*EventQueue, error) {
+	var out *C.rl_event_queue
+	var record *C.rl_error
+	if err := outcome(C.rl_event_queue_create(&out, &record), &record); err != nil {
+		return nil, err
+	}
+	return backstop(&EventQueue{out}, (*EventQueue).Close), nil
+}
+
+// queueSlice is how long a Next waits before it looks at its context again.
+const queueSlice = 50 * time.Millisecond
+
+// Next is the next event, which the caller closes; it waits until ctx is done. ErrInterrupted:
+// Interrupt. ErrDone: the pipeline of the queue has ended and every event was taken.
+func (q *EventQueue) Next(ctx context.Context) (*Event, error) {
+	for {
+		var out *C.rl_event
+		var record *C.rl_error
+		status := C.rl_event_queue_next(q.ptr, nanoseconds(queueSlice), &out, &record)
+		err := outcome(status, &record, q)
+		if err == nil {
+			return eventOf(out), nil
+		}
+		if err != ErrTimeout {
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Interrupt makes one Next, running or next, return ErrInterrupted.
+func (q *EventQueue) Interrupt() error {
+	var record *C.rl_error
+	return outcome(C.rl_event_queue_interrupt(q.ptr, &record), &record, q)
+}
+
+func (q *EventQueue) handle() *C.rl_event_queue {
+	if q == nil {
+		return nil
+	}
+	return q.ptr
+}
 
 // Queue is the queue of the pipeline's events, for its descriptor.
 func (p *Pipeline) Queue() (*EventQueue, error) {

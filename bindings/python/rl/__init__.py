@@ -20,12 +20,12 @@ from .constants import (RESULTS, Code, Device, DropReason, DType, EventKind, Fie
 from .engine import Conversation, Engine
 from .errors import (CallbackError, ClosedError, Done, Error, Idle, Interrupted, Outcome, Paused,
                      Timeout, WouldBlock)
-from .event import Event
+from .event import Event, EventQueue
 from .files import FileSystem
 from .library import (Feature, abi_version, build_info, constant, feature, features, version)
 from .model import Model
 from .options import Options, find_option, option_choices, option_infos, presets
-from .pipeline import EventQueue, Pipeline
+from .pipeline import Pipeline
 from .records import (AlgoLoss, BufferFileInfo, BufferStats, Clock, ConversationInfo, EngineStats,
                       EventView, ModelInfo, OptionInfo, PipelineStats, PlanInfo, PlanItem)
 from .runtime import Plan, Profiler, ProfilerCount, Runtime

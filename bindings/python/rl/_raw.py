@@ -90,7 +90,7 @@ class rl_event_view(Struct):
     _fields_ = [("struct_size", c_size_t), ("kind", c_int32), ("reason", c_int32),
         ("step", c_uint64), ("version", c_uint64), ("ordinal", c_uint64), ("data_row", c_int64),
         ("value", c_double), ("count", c_uint64), ("num_metrics", c_size_t), ("text", c_void_p),
-        ("text_len", c_size_t), ("purpose", c_int32), ("reserved", c_int32)]
+        ("text_len", c_size_t), ("purpose", c_int32), ("reserved", c_int32), ("source", c_uint64)]
 
 
 class rl_pipeline_stats(Struct):
@@ -477,6 +477,10 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_event_metric_named": (c_int32, {"event": c_void_p, "name": c_char_p, "name_len": c_size_t,
         "value": c_void_p, "err": c_void_p}),
     "rl_event_release": (None, {"event": c_void_p}),
+    "rl_event_queue_create": (c_int32, {"out": c_void_p, "err": c_void_p}),
+    "rl_event_queue_next": (c_int32, {"queue": c_void_p, "timeout_ns": c_int64, "out": c_void_p,
+        "err": c_void_p}),
+    "rl_event_queue_interrupt": (c_int32, {"queue": c_void_p, "err": c_void_p}),
     "rl_event_queue_fd": (c_int32, {"queue": c_void_p}),
     "rl_event_queue_size": (c_size_t, {"queue": c_void_p}),
     "rl_event_queue_release": (None, {"queue": c_void_p}),
@@ -542,6 +546,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_engine_pause": (c_int32, {"engine": c_void_p, "err": c_void_p}),
     "rl_engine_unpause": (c_int32, {"engine": c_void_p, "err": c_void_p}),
     "rl_engine_drain": (c_int32, {"engine": c_void_p, "timeout_ns": c_int64, "err": c_void_p}),
+    "rl_engine_set_queue": (c_int32, {"engine": c_void_p, "queue": c_void_p, "source": c_uint64,
+        "err": c_void_p}),
     "rl_engine_take": (c_int32, {"engine": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_engine_abort": (c_int32, {"engine": c_void_p, "flags": c_uint64, "num_spared": c_void_p,
         "err": c_void_p}),

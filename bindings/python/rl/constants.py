@@ -15,7 +15,7 @@ class Code(OpenEnum):
     TIMEOUT = 1
     # nothing more will come; sticky
     DONE = 2
-    # rl_pipeline_interrupt ended the call
+    # rl_pipeline_interrupt or rl_event_queue_interrupt ended the call
     INTERRUPTED = 3
     # there is nothing yet: call again later. The call itself never waits
     WOULD_BLOCK = 4
@@ -222,6 +222,15 @@ class EventKind(OpenEnum):
     # (pipeline.score_events): count = number of samples, rl_event_sample in the order of their
     # slots
     GROUP = 8
+    # a sample (rl_event_sample) of an engine has finished (rl_engine_set_queue); rl_engine_take
+    # returns it too, unless it is a turn of a conversation
+    FINISHED = 9
+    # an engine has sampled tokens (engine.stream_tokens): the ids of rl_event_sample, whose
+    # num_prompt is 0, and its text; they come before the sample's RL_EVENT_FINISHED
+    TOKENS = 10
+    # a step on an engine's own thread (engine.thread) failed, and the engine is paused: text = why.
+    # rl_engine_unpause tries again
+    ENGINE_FAILED = 11
 
 
 class DropReason(OpenEnum):

@@ -7,10 +7,11 @@ from typing import Any, Iterator, Union
 
 from . import _raw
 from ._arrays import Array, pinned
-from ._handle import Handle, call, filled, get, make, maybe, result, waiting
+from ._handle import Handle, call, filled, get, in_background, make, maybe, result, waiting
 from .batch import Batch
 from .constants import AbortFlags, Code, Period
-from .errors import outcome
+from .errors import Error, outcome
+from .event import EventQueue
 from .model import Model
 from .options import Options
 from .records import ConversationInfo, EngineStats
@@ -65,10 +66,23 @@ class Engine(Handle):
         return code == Code.OK
 
     def run(self) -> None:
-        """Steps until nothing is left to do. Ctrl-C ends it between two forwards, and a pause
-        raises Paused; requests stay queued then."""
-        while self.step():
-            pass
+        """Steps until nothing is left to do, or with engine.thread waits until its thread has.
+        Ctrl-C ends it between two forwards, and a pause raises Paused; requests stay queued
+        then."""
+        try:
+            while self.step():
+                pass
+        except Error as error:
+            if error.key != "engine.thread":
+                raise
+            code = in_background(lambda: result("rl_engine_run", self))
+            if code != Code.OK:
+                raise outcome(code) from None
+
+    def set_queue(self, queue: EventQueue | None, source: int = 0) -> None:
+        """Sends the engine's events to a queue from now on, with the number `source`; None:
+        nowhere."""
+        call("rl_engine_set_queue", self, queue, source)
 
     def batches(self) -> Iterator[Batch]:
         """Steps until nothing is left to do, and yields samples as they finish."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Dict, List, Optional
 
 from . import _raw
 from ._arrays import Array
-from ._handle import Handle, call, filled, get
+from ._handle import Handle, Token, ask, call, filled, get, result, waiting
 from ._record import text_at
 from .constants import Code, EventKind
-from .errors import Error
+from .errors import Error, outcome
 from .records import EventView
 from .sample import SampleView
 
@@ -18,9 +18,43 @@ if TYPE_CHECKING:
     from .pipeline import Pipeline
 
 
+class EventQueue(Handle):
+    """A queue of events, for select, poll and event loops: fileno is readable when next would not
+    wait. Never read or close that descriptor. A pipeline has one (Pipeline.queue), and
+    Engine.set_queue puts the events of engines into one: that of a pipeline, or one made here."""
+
+    _kind = "rl_event_queue"
+
+    def __init__(self) -> None:
+        """A queue for engines."""
+        self._create("rl_event_queue_create")
+
+    def next(self, timeout: float | None = None) -> Event:
+        """The next event. Timeout is raised when none came in `timeout` seconds, Interrupted by
+        interrupt, Done when the pipeline of the queue has ended and every event was taken."""
+        out = ctypes.c_void_p()
+        code = waiting(
+            lambda slice_ns: result("rl_event_queue_next", self, slice_ns, ctypes.byref(out)),
+            timeout)
+        if code != Code.OK:
+            raise outcome(code)
+        return Event._adopt(Token("rl_event", out.value))
+
+    def interrupt(self) -> None:
+        """Makes one next, the running or the next one, raise Interrupted."""
+        call("rl_event_queue_interrupt", self)
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return int(ask("rl_event_queue_fd", self))
+
+    def __len__(self) -> int:
+        return int(ask("rl_event_queue_size", self))
+
+
 class Event(Handle):
-    """A report of a pipeline or a trainer. The kind says which of the fields are used: see
-    RL_EVENT_* in rl.h. Fields stay readable after the event is closed."""
+    """A report of a pipeline, a trainer or an engine. The kind says which of the fields are used:
+    see RL_EVENT_* in rl.h. Fields stay readable after the event is closed."""
 
     _kind = "rl_event"
     _pipeline: Optional[Pipeline] = None

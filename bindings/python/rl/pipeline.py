@@ -10,31 +10,17 @@ from typing import Any, AsyncIterator, Iterable, Iterator, Mapping
 
 from . import _raw
 from ._arrays import Array, pinned
-from ._handle import (Handle, Token, ask, call, filled, in_background, make, result, taken_text,
+from ._handle import (Handle, Token, call, filled, in_background, make, result, taken_text,
                       waiting)
 from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, loss_hook
 from ._scores import Reply, Score, replies_of, scores_of
 from .constants import Code, DType
 from .errors import Done, Error, Timeout, outcome
-from .event import Event
+from .event import Event, EventQueue
 from .model import Model, save_flags
 from .options import Options
 from .records import PipelineStats
 from .runtime import Plan, Profiler
-
-
-class EventQueue(Handle):
-    """The queue of a pipeline's events, for select, poll and event loops: fileno is readable when
-    Pipeline.next would not wait. Never read or close that descriptor."""
-
-    _kind = "rl_event_queue"
-
-    def fileno(self) -> int:
-        """The descriptor."""
-        return int(ask("rl_event_queue_fd", self))
-
-    def __len__(self) -> int:
-        return int(ask("rl_event_queue_size", self))
 
 
 class Pipeline(Handle):

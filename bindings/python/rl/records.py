@@ -199,6 +199,8 @@ class EventView(Record):
     text: str
     # RL_PURPOSE_TRAIN ...; evaluations count their ordinals separately
     purpose: Purpose
+    # number of the engine that sent it (rl_engine_set_queue); 0 for pipelines and trainers
+    source: int
 
 
 @dataclass(frozen=True)

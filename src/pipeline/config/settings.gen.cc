@@ -149,8 +149,10 @@ EngineSettings::EngineSettings(const OptionSet& options)
       prefix_caching(options.get_bool("engine.prefix_caching")),
       scheduling_policy(choice_of<EngineSchedulingPolicy>(options, "engine.scheduling_policy")),
       stats_interval_ns(options.get_i64("engine.stats_interval_ns")),
+      stream_tokens(options.get_i64("engine.stream_tokens")),
       swap_space_bytes(options.get_u64("engine.swap_space_bytes")),
-      tensor_parallel_size(options.get_i64("engine.tensor_parallel_size")) {}
+      tensor_parallel_size(options.get_i64("engine.tensor_parallel_size")),
+      thread(options.get_bool("engine.thread")) {}
 
 EvalSettings::EvalSettings(const OptionSet& options)
     : every_steps(options.get_i64("eval.every_steps")),

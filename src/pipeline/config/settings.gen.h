@@ -222,8 +222,10 @@ struct EngineSettings {
   bool prefix_caching;
   EngineSchedulingPolicy scheduling_policy;
   int64_t stats_interval_ns;  // nanoseconds
+  int64_t stream_tokens;  // tokens
   uint64_t swap_space_bytes;  // bytes
   int64_t tensor_parallel_size;  // devices
+  bool thread;
 };
 
 // eval.*

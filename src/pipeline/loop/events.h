@@ -6,29 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/event_queue.h"
-#include "data/sample.h"
+#include "pipeline/session/event_kinds.h"
 #include "profile/metrics.h"
 
 namespace rl {
-
-// Numbers are part of the ABI.
-enum class EventKind : int32_t {
-  kScore = 1,       // a sample waits for its reward
-  kTurn = 2,        // a sample waits for a reply to the model's turn
-  kStep = 3,        // a step ended
-  kEval = 4,        // an evaluation ended
-  kCheckpoint = 5,  // a checkpoint is on disk
-  kGroupDropped = 6,
-  kEngineStats = 7,  // engine.stats_interval_ns has passed
-  kGroup = 8,        // the samples of a group wait for their rewards
-};
-
-struct EventSample {
-  SamplePtr sample;         // ids, tag, ordinal, slot, purpose, finish reason, log-probs
-  std::string prompt_text;  // empty without a tokenizer
-  std::string text;         // of the response, without special tokens; empty without a tokenizer
-};
 
 struct ScoreEvent final : Event, EventSample {
   explicit ScoreEvent(EventSample of)

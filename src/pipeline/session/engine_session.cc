@@ -11,7 +11,9 @@
 namespace rl {
 
 EngineSession::EngineSession(std::shared_ptr<LoadedModel> model, const Settings& settings)
-    : model_(std::move(model)), keeps_intervals_(settings.engine.stats_interval_ns != 0) {
+    : model_(std::move(model)),
+      keeps_intervals_(settings.engine.stats_interval_ns != 0),
+      events_(*model_, settings.engine.stream_tokens) {
   Runtime& runtime = model_->runtime();
   const MemoryPlan plan = model_->plan_session(settings, PlanUse::kGenerate);
   const uint64_t bytes = plan.kv_bytes + plan.engine_workspace_bytes;
@@ -21,9 +23,11 @@ EngineSession::EngineSession(std::shared_ptr<LoadedModel> model, const Settings&
   engine_ = std::make_unique<EngineSet>(
       model_->model(), plan.engine, plan.engine_memory(arena_.data()),
       model_->has_tokenizer() ? &model_->tokenizer() : nullptr, &runtime.tracer());
+  if (settings.engine.thread) thread_ = std::make_unique<EngineThread>([this] { return serve(); });
 }
 
-EngineSession::~EngineSession() = default;
+// A thread that waits to compute waits no longer.
+EngineSession::~EngineSession() { end_waits(); }
 
 // The engine is a user exactly while it has something to compute.
 void EngineSession::note_use() {
@@ -96,6 +100,7 @@ uint64_t EngineSession::submit_locked(Request request, const Naming& naming) {
   identify(request, naming);
   try {
     if (!use_ && !draining_) use_.emplace(*model_);
+    events_.submitted(request);
     engine_->submit(request);
   } catch (...) {
     if (!request.resume && !naming.sample_id) {
@@ -105,98 +110,14 @@ uint64_t EngineSession::submit_locked(Request request, const Naming& naming) {
     throw;
   }
   if (!request.resume && !naming.ordinal) ++next_request_;
+  if (thread_ != nullptr) thread_->notify();
   return request.first_sample_id;
 }
 
-std::optional<EngineStep> EngineSession::outcome_now() const {
-  require_awake();
-  if (paused_) return EngineStep::kPaused;
-  return std::nullopt;
-}
-
-EngineStep EngineSession::step_in_turn(int64_t longest_wait_ns) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto now = outcome_now()) return *now;
-  }
-  std::optional<ComputeLease> lease;
-  try {
-    lease.emplace(model_->runtime(), "an engine step", model_->compute_sharing(), nullptr,
-                  ComputeWait{longest_wait_ns, &waits_end_});
-  } catch (const Error& e) {
-    if (e.code == Code::kTimeout) return EngineStep::kTimedOut;
-    if (e.code != Code::kCancelled) throw;
-    const std::lock_guard lock(mutex_);
-    return closed_ ? EngineStep::kIdle : EngineStep::kPaused;
-  }
+void EngineSession::set_queue(std::shared_ptr<EventQueue> queue, uint64_t source) {
   const std::lock_guard lock(mutex_);
-  if (const auto now = outcome_now()) return *now;  // it may have been paused meanwhile
-  model_->prepare_compute(LoadedModel::Weights::kPublished);
-  const bool more = engine_->step();
-  note_use();
-  return more ? EngineStep::kComputed : EngineStep::kIdle;
-}
-
-EngineStep EngineSession::step() {
-  const std::lock_guard turn(computing_);
-  return step_in_turn();
-}
-
-EngineStep EngineSession::run() {
-  for (;;) {
-    const std::lock_guard turn(computing_);
-    {
-      const std::lock_guard lock(mutex_);
-      require_awake();
-      if (engine_->nothing_runnable()) return EngineStep::kIdle;
-    }
-    if (step_in_turn() == EngineStep::kPaused) return EngineStep::kPaused;
-  }
-}
-
-EngineStep EngineSession::drain(int64_t timeout_ns) {
-  const int64_t start_ns = real_clock().now_ns();
-  const auto left_ns = [&] {
-    if (timeout_ns < 0) return ComputeWait::kNoLimit;
-    return std::max(timeout_ns - (real_clock().now_ns() - start_ns), int64_t{0});
-  };
-  for (;;) {
-    {
-      const std::lock_guard lock(mutex_);
-      draining_ = true;
-      engine_->set_admitting(false);
-      note_use();
-      if (engine_->nothing_runnable()) return EngineStep::kIdle;
-    }
-    if (left_ns() == 0) return EngineStep::kTimedOut;
-    const std::lock_guard turn(computing_);
-    const EngineStep step = step_in_turn(left_ns());
-    if (step == EngineStep::kPaused || step == EngineStep::kTimedOut) return step;
-  }
-}
-
-void EngineSession::pause() {
-  const std::lock_guard lock(mutex_);
-  paused_ = true;
-  end_waits();
-}
-
-void EngineSession::end_waits() {
-  waits_end_ = true;
-  model_->runtime().compute_queue().note_given_up();
-}
-
-void EngineSession::unpause() {
-  const std::lock_guard lock(mutex_);
-  engine_->set_admitting(true);
-  try {
-    note_use();
-  } catch (...) {
-    engine_->set_admitting(!draining_);
-    throw;
-  }
-  paused_ = draining_ = false;
-  waits_end_ = closed_;
+  collect();
+  events_.set_queue(std::move(queue), source);
 }
 
 std::vector<SamplePtr> EngineSession::take_finished() {
@@ -214,11 +135,20 @@ void EngineSession::collect() {
   engine_->take_finished(collected_);
   const size_t needed = finished_.size() + collected_.size();
   if (needed > finished_.capacity()) finished_.reserve(std::max(needed, 2 * finished_.capacity()));
+  events_.reserve(collected_.size());
   for (SamplePtr& s : collected_) {
     const auto turn = turns_.find(s->id);
+    events_.finished(s, turn == turns_.end());  // a conversation goes on from its sample
     (turn != turns_.end() ? turn->second : finished_.emplace_back()) = std::move(s);
   }
   collected_.clear();
+  events_.send_finished();
+}
+
+void EngineSession::tell() {
+  if (!events_.on()) return;
+  events_.stepped(*engine_);
+  collect();
 }
 
 EngineSession::Identity EngineSession::new_identity(const Naming& naming) {
@@ -269,14 +199,18 @@ void EngineSession::abort_all() {
   const std::lock_guard lock(mutex_);
   engine_->abort_all();
   note_use();
+  tell();
 }
 
 void EngineSession::close() {
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
-  end_waits();
-  engine_->abort_all();
-  note_use();
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    end_waits();
+    engine_->abort_all();
+    note_use();
+  }
+  if (thread_ != nullptr) thread_->end();
 }
 
 void EngineSession::abort_request(uint64_t sample_id) {
@@ -288,52 +222,15 @@ void EngineSession::abort_request(uint64_t sample_id) {
   }
   engine_->abort(*number);
   note_use();
+  tell();
 }
 
 int64_t EngineSession::abort_unspared() {
   const std::lock_guard lock(mutex_);
   const int64_t spared = engine_->abort_unspared();
   note_use();
+  tell();
   return spared;
-}
-
-void EngineSession::require_awake() const {
-  if (sleeps_ == 0) return;
-  throw Error(Code::kFailedPrecondition,
-              str("the engine is asleep at level ", sleeps_, "; wake it first"));
-}
-
-int EngineSession::sleep_level() const {
-  const std::lock_guard lock(mutex_);
-  return sleeps_;
-}
-
-void EngineSession::sleep(int level) {
-  if (level < 1 || level > 2) {
-    throw Error(Code::kOutOfRange, str("level is ", level, ", expected 1 or 2"))
-        .with_key("level")
-        .with_expected("1 or 2");
-  }
-  const std::lock_guard turn(computing_);  // which whatever changes sleeps_ holds
-  if (level <= sleep_level()) return;
-  const ComputeLease lease(model_->runtime(), "putting an engine to sleep");
-  const std::lock_guard lock(mutex_);
-  if (level == 2) model_->drop_packed(use_.has_value());
-  if (sleeps_ == 0) {
-    engine_->forget_kv();
-    arena_.decommit();
-  }
-  sleeps_ = level;
-}
-
-void EngineSession::wake() {
-  const std::lock_guard turn(computing_);
-  if (sleep_level() == 0) return;
-  const ComputeLease lease(model_->runtime(), "waking an engine");
-  const std::lock_guard lock(mutex_);
-  if (sleeps_ == 2) model_->prepare_compute(LoadedModel::Weights::kPublished);
-  arena_.commit();
-  sleeps_ = 0;
 }
 
 bool EngineSession::idle() const {

@@ -1,9 +1,11 @@
 // The engine as the host drives it: submit, step, take, on its own arena. Calls from several
 // threads are served in order; run() lets others in after every step, and a call that waits to
-// compute lets all in that do not. With one compute copy the
-// model's weights cannot change while requests are in flight; requests held back by a drain are not
-// in flight. With two a step pins the published version, and takes its turn with other engine steps
-// and with the micro-batches of a training step (compute_lease.h).
+// compute lets all in that do not. With one compute copy the model's weights cannot change while
+// requests are in flight; requests held back by a drain are not in flight. With two a step pins the
+// published version, and takes its turn with other engine steps and with the micro-batches of a
+// training step (compute_lease.h). With engine.thread the engine steps on a thread of its own
+// (engine_thread.h): run() and drain() wait for it. engine_steps.cc has the steps,
+// engine_session.cc the requests and their samples.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -16,6 +18,8 @@
 
 #include "core/arena.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/session/engine_events.h"
+#include "pipeline/session/engine_thread.h"
 #include "pipeline/session/loaded_model.h"
 #include "rollout/engine_set.h"
 
@@ -66,7 +70,10 @@ class EngineSession {
   // number of the request. A request that resumes a sample keeps the sample's id and ordinal.
   // kFailedPrecondition while a sample of such an id is unfinished here.
   uint64_t submit(Request request, const Naming& naming = {});
-  // At most one forward.
+  // Events of finished samples and of tokens go there from now on (engine_events.h), with this
+  // number; null: nowhere. A closed queue drops them.
+  void set_queue(std::shared_ptr<EventQueue> queue, uint64_t source);
+  // At most one forward. kFailedPrecondition with engine.thread.
   EngineStep step();
   // Steps until nothing can run or it is paused. Other calls may run between two steps.
   EngineStep run();
@@ -96,7 +103,7 @@ class EngineSession {
   // Restores the packed weights, then KV pool and workspace.
   void wake();
   bool idle() const;
-  // Like abort_all(), and every later request is kFailedPrecondition.
+  // Like abort_all(), and every later request is kFailedPrecondition. The engine's thread ends.
   void close();
 
   // For conversations. A turn is a request that resumes a sample; take_finished() does not return
@@ -139,7 +146,12 @@ class EngineSession {
   int sleep_level() const;
   void end_waits();
   void collect();
+  void tell();
   void note_use();
+  EngineThread::Next serve() noexcept;
+  void fail_thread(const char* why) noexcept;
+  EngineStep await_thread(int64_t timeout_ns);
+  bool begin_drain();
   std::shared_ptr<LoadedModel> model_;
   const bool keeps_intervals_;  // engine.stats_interval_ns is set
   std::atomic<bool> waits_end_ = false;
@@ -155,6 +167,8 @@ class EngineSession {
   std::map<uint64_t, SamplePtr> turns_;  // by sample id; null while the turn is generated
   uint64_t next_request_ = 0;
   std::optional<LoadedModel::UseLease> use_;  // while there is something to compute
+  EngineEvents events_;
+  std::unique_ptr<EngineThread> thread_;  // null without engine.thread; ends before the rest
 };
 
 }  // namespace rl

@@ -112,6 +112,18 @@ void refuse_interrupts(const OptionSet& options, Violations& violations) {
                      .with_expected(default_text(key)));
 }
 
+// A pipeline drives its engines, and tells of their samples itself.
+void refuse_own_engine(const OptionSet& options, Violations& violations) {
+  for (const std::string key : {"engine.thread", "engine.stream_tokens"}) {
+    if (options.is_default(key)) continue;
+    violations.add(
+        Error(Code::kConflict, str(key, " is ", options.get_text(key),
+                                   ", but it only applies to an engine of a host's own loop"))
+            .with_key(key)
+            .with_expected(default_text(key)));
+  }
+}
+
 }  // namespace
 
 std::vector<Error> run_violations(const Settings& settings, const LoadedModel& model) {
@@ -120,6 +132,7 @@ std::vector<Error> run_violations(const Settings& settings, const LoadedModel& m
   refuse_shared_files(settings, v);
   refuse_idle_engine(settings, v);
   refuse_interrupts(settings.set, v);
+  refuse_own_engine(settings.set, v);
   v.collect([&] { eval_sampling_from(settings); });
   // The shortest request is enough for the check: lengths depend on the prompts.
   Request shortest;

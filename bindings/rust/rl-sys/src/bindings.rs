@@ -95,6 +95,9 @@ pub const RL_EVENT_CHECKPOINT: i32 = 5;
 pub const RL_EVENT_GROUP_DROPPED: i32 = 6;
 pub const RL_EVENT_ENGINE_STATS: i32 = 7;
 pub const RL_EVENT_GROUP: i32 = 8;
+pub const RL_EVENT_FINISHED: i32 = 9;
+pub const RL_EVENT_TOKENS: i32 = 10;
+pub const RL_EVENT_ENGINE_FAILED: i32 = 11;
 pub const RL_DROP_NONE: i32 = 0;
 pub const RL_DROP_STALE: i32 = 1;
 pub const RL_DROP_ABORTED: i32 = 2;
@@ -616,6 +619,7 @@ pub struct rl_event_view {
     pub text_len: usize,
     pub purpose: i32,
     pub reserved: i32,
+    pub source: u64,
 }
 
 #[repr(C)]
@@ -1327,6 +1331,20 @@ extern "C" {
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_event_release(event: *mut rl_event);
+    pub fn rl_event_queue_create(
+        out: *mut *mut rl_event_queue,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_event_queue_next(
+        queue: *mut rl_event_queue,
+        timeout_ns: i64,
+        out: *mut *mut rl_event,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_event_queue_interrupt(
+        queue: *mut rl_event_queue,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_event_queue_fd(queue: *const rl_event_queue) -> i32;
     pub fn rl_event_queue_size(queue: *const rl_event_queue) -> usize;
     pub fn rl_event_queue_release(queue: *mut rl_event_queue);
@@ -1491,6 +1509,12 @@ extern "C" {
     pub fn rl_engine_drain(
         engine: *mut rl_engine,
         timeout_ns: i64,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_engine_set_queue(
+        engine: *mut rl_engine,
+        queue: *mut rl_event_queue,
+        source: u64,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_engine_take(

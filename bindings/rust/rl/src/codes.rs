@@ -220,6 +220,9 @@ codes!(
         GroupDropped = RL_EVENT_GROUP_DROPPED,
         EngineStats = RL_EVENT_ENGINE_STATS,
         Group = RL_EVENT_GROUP,
+        Finished = RL_EVENT_FINISHED,
+        Tokens = RL_EVENT_TOKENS,
+        EngineFailed = RL_EVENT_ENGINE_FAILED,
     }
 );
 

@@ -2,7 +2,7 @@
 use crate::error::outcome;
 use crate::options::handle_or_null;
 use crate::text::{optional, timeout_ns};
-use crate::{sys, Batch, Model, Options, Outcome, Result, Sample, Status};
+use crate::{sys, Batch, EventQueue, Model, Options, Outcome, Result, Sample, Status};
 use std::ptr;
 use std::time::Duration;
 
@@ -62,6 +62,13 @@ impl Engine {
         let options = handle_or_null(options.into());
         // SAFETY: the handles live during the call, and the library keeps the model alive.
         unsafe { object_of!(Self, rl_engine_create(model.as_ptr(), options)) }
+    }
+
+    /// Sends the engine's events to a queue from now on, with the number `source`; None: nowhere.
+    pub fn set_queue(&self, queue: Option<&EventQueue>, source: u64) -> Result<()> {
+        let queue = queue.map_or(ptr::null_mut(), |q| q.as_ptr());
+        // SAFETY: the handles live during the call, and the library keeps the queue alive.
+        unsafe { call!(rl_engine_set_queue(self.as_ptr(), queue, source)) }
     }
 
     /// Queues a request; the sample_id of its first sample.

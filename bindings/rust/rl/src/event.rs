@@ -1,8 +1,10 @@
 //! What a pipeline or trainer tells.
-use crate::text::{counted, terminated};
-use crate::{sys, DropReason, EventKind, Purpose, Result, Sample, SampleArray, Tensor};
+use crate::error::outcome;
+use crate::text::{counted, terminated, timeout_ns};
+use crate::{sys, DropReason, EventKind, Outcome, Purpose, Result, Sample, SampleArray, Tensor};
 use std::os::unix::io::{AsRawFd, RawFd};
 use std::ptr;
+use std::time::Duration;
 
 handle!(
     /// An event. It may outlive its pipeline.
@@ -12,9 +14,9 @@ handle!(
 );
 
 handle!(
-    /// Where a pipeline's events wait. Its descriptor is readable while [`crate::Pipeline::next`]
-    /// has something to say; it is for poll and epoll alone, and ends with the pipeline and every
-    /// queue of it.
+    /// Where events wait: those of a pipeline, and of engines that were given it. Its descriptor is
+    /// readable while [`EventQueue::next`] has something to say; it is for poll and epoll alone,
+    /// and ends with the pipeline, the engines and every handle of the queue.
     EventQueue,
     rl_event_queue,
     rl_event_queue_release
@@ -34,6 +36,8 @@ pub struct EventView<'a> {
     pub num_metrics: usize,
     pub text: &'a str,
     pub purpose: Purpose,
+    /// Number of the engine that sent it, of [`crate::Engine::set_queue`].
+    pub source: u64,
 }
 
 impl Event {
@@ -59,6 +63,7 @@ impl Event {
                 num_metrics: raw.num_metrics,
                 text: counted(raw.text, raw.text_len, "text")?,
                 purpose: Purpose::from_raw(raw.purpose),
+                source: raw.source,
             })
         }
     }
@@ -116,6 +121,27 @@ impl Event {
 }
 
 impl EventQueue {
+    /// A queue for engines.
+    pub fn new() -> Result<Self> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Self, rl_event_queue_create()) }
+    }
+
+    /// The next event; without a timeout it waits for ever.
+    pub fn next(&self, timeout: Option<Duration>) -> Result<Outcome<Event>> {
+        let mut event = ptr::null_mut();
+        let ns = timeout_ns(timeout);
+        // SAFETY: the handle is this object's.
+        let status = unsafe { status_of!(rl_event_queue_next(self.as_ptr(), ns, &mut event)) }?;
+        Ok(outcome(status, || Event::from_raw(event)))
+    }
+
+    /// Makes one wait for an event, running or next, end as interrupted.
+    pub fn interrupt(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_event_queue_interrupt(self.as_ptr())) }
+    }
+
     /// Events waiting now.
     pub fn len(&self) -> usize {
         // SAFETY: the handle is this object's.

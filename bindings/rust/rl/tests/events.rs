@@ -119,3 +119,67 @@ fn queue_has_a_descriptor() {
     assert!(queue.as_raw_fd() >= 0);
     assert!(queue.is_empty());
 }
+
+#[test]
+fn turns_are_answered() {
+    let mut options = common::options();
+    options.set("pipeline.turns", "always").unwrap();
+    let model = common::model(&options, rl::Use::Pipeline);
+    let pipeline = rl::Pipeline::new(&model, &options).unwrap();
+    for i in 0..2 {
+        assert!(pipeline.feed_ids(&[1, 2 + i, 3], "", Some(Duration::ZERO)).unwrap());
+    }
+    pipeline.finish_feed().unwrap();
+    pipeline.start().unwrap();
+    let (mut turns, mut scored) = (0, 0);
+    for event in pipeline.events() {
+        let event = event.unwrap();
+        let view = event.view().unwrap();
+        match view.kind {
+            rl::EventKind::Turn => {
+                let id = event.sample().unwrap().sample_id;
+                turns += 1;
+                if view.count == 1 {
+                    pipeline.reply(id, rl::Answer::Ids(&[7, 9])).unwrap();
+                } else {
+                    assert!(pipeline.reply(id, rl::Answer::Text("a")).is_err());
+                    pipeline.reply(id, rl::Answer::Finish).unwrap();
+                }
+            }
+            rl::EventKind::Score => {
+                let sample = event.sample().unwrap();
+                assert_eq!(sample.loss_mask.iter().filter(|&&m| m == 0).count(), 2);
+                scored += 1;
+                score(&pipeline, &event);
+            }
+            _ => {}
+        }
+    }
+    assert!(scored > 0 && turns == 2 * scored);
+}
+
+#[test]
+fn groups_come_whole_and_engines_tell() {
+    let mut options = common::options();
+    options.set("pipeline.score_events", "group").unwrap();
+    let model = common::model(&options, rl::Use::Pipeline);
+    let pipeline = rl::Pipeline::new(&model, &options).unwrap();
+    for i in 0..2 {
+        assert!(pipeline.feed_ids(&[1, 2 + i, 3], "", Some(Duration::ZERO)).unwrap());
+    }
+    pipeline.finish_feed().unwrap();
+    pipeline.start().unwrap();
+    let mut groups = 0;
+    for event in pipeline.events() {
+        let event = event.unwrap();
+        if event.kind() != rl::EventKind::Group {
+            assert_ne!(event.kind(), rl::EventKind::Score);
+            continue;
+        }
+        groups += 1;
+        for sample in event.samples().unwrap() {
+            pipeline.score(sample.sample_id, f64::from(sample.slot)).unwrap();
+        }
+    }
+    assert!(groups > 0);
+}

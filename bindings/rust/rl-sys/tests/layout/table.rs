@@ -177,7 +177,8 @@ pub fn structs(out: &mut String) {
         text,
         text_len,
         purpose,
-        reserved
+        reserved,
+        source
     );
     layout!(
         out,
@@ -642,6 +643,9 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_EVENT_GROUP_DROPPED", RL_EVENT_GROUP_DROPPED as u64),
     ("RL_EVENT_ENGINE_STATS", RL_EVENT_ENGINE_STATS as u64),
     ("RL_EVENT_GROUP", RL_EVENT_GROUP as u64),
+    ("RL_EVENT_FINISHED", RL_EVENT_FINISHED as u64),
+    ("RL_EVENT_TOKENS", RL_EVENT_TOKENS as u64),
+    ("RL_EVENT_ENGINE_FAILED", RL_EVENT_ENGINE_FAILED as u64),
     ("RL_DROP_NONE", RL_DROP_NONE as u64),
     ("RL_DROP_STALE", RL_DROP_STALE as u64),
     ("RL_DROP_ABORTED", RL_DROP_ABORTED as u64),
