@@ -100,10 +100,11 @@ RL_AT(rl_sample_view, tag, 120);
 RL_AT(rl_sample_view, prompt_text, 136);
 RL_AT(rl_sample_view, text, 152);
 RL_AT(rl_sample_view, finished_ns, 184);
-RL_AT_LEAST(rl_sample_view, 264);
+RL_AT_LEAST(rl_sample_view, 272);
 RL_AT(rl_sample_view, num_top, 192);
 RL_AT(rl_sample_view, num_aborts, 216);
 RL_AT(rl_sample_view, token_rewards, 256);
+RL_AT(rl_sample_view, prompt_logprobs, 264);
 
 RL_AT(rl_event_view, struct_size, 0);
 RL_AT(rl_event_view, kind, 8);

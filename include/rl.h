@@ -801,10 +801,14 @@ typedef struct rl_sample_view {
                                 version (engine.keep_kv_on_publish): no forward reproduces its
                                 log-prob, and no log-prob is compared; NULL: none. Optional. */
   size_t num_reward_parts;   /* number of reward parts in addition to reward; 0 for none */
-  const double* reward_parts;  /* [num_reward_parts], finite; always NULL in a score event */
-  const double* token_rewards; /* what each token earns in addition to reward, finite; NULL:
-                                  nothing. Always NULL in an event. Optional: for estimators of
-                                  token rewards (rl_score) */
+  const double* reward_parts;   /* [num_reward_parts], finite; always NULL in a score event */
+  const double* token_rewards;  /* what each token earns in addition to reward, finite; NULL:
+                                   nothing. Always NULL in an event. Optional: for estimators of
+                                   token rewards (rl_score) */
+  const float* prompt_logprobs; /* [num_prompt], like logprobs for the tokens of the prompt, each
+                                   given those before it; the first is 0; NULL: not measured
+                                   (sampling.prompt_logprobs). Optional; buffer files do not keep
+                                   it */
 } rl_sample_view;
 
 /* Initialises an rl_sample_view: zeroes the `size` bytes of *view and sets struct_size, data_row -1

@@ -82,6 +82,11 @@ void take_tokens(Sample& sample, const rl_sample_view& view) {
   sample.ids.assign(view.ids, view.ids + view.num_ids);
   sample.prompt_tokens = static_cast<int32_t>(view.num_prompt);
   take_top(sample, view);
+  if (view.prompt_logprobs != nullptr) {
+    const std::vector<float> given(view.prompt_logprobs, view.prompt_logprobs + view.num_prompt);
+    check_logprobs(given, "sample.prompt_logprobs");
+    sample.prompt_logprobs = std::make_shared<const std::vector<float>>(given);
+  }
   if (generated == 0) return;
   if (view.logprobs != nullptr) {
     sample.logprobs.assign(view.logprobs, view.logprobs + generated);
@@ -163,6 +168,8 @@ void fill_sample(rl_sample_view& view, const Sample& sample) {
   view.num_reward_parts = sample.reward_parts.size();
   view.reward_parts = data_or_null(sample.reward_parts);
   view.token_rewards = data_or_null(sample.token_rewards);
+  view.prompt_logprobs =
+      sample.prompt_logprobs != nullptr ? data_or_null(*sample.prompt_logprobs) : nullptr;
 }
 
 void fill_rewards(rl_sample_view& view, const SampleRewards& rewards) {

@@ -57,6 +57,9 @@ struct Sample {
   uint32_t num_top = 0;
   std::vector<int32_t> top_ids;
   std::vector<float> top_logprobs;
+  // Log-probs of the prompt's tokens, [prompt_tokens], at the same temperature; the first is 0.
+  // Null: not measured. Shared by the samples of a request; buffer files do not keep it.
+  std::shared_ptr<const std::vector<float>> prompt_logprobs;
   float temperature = 1.0f;  // of the stored log-probs (greedy samples store 1)
   FinishReason finish = FinishReason::kNone;
   uint32_t num_aborts = 0;  // how often it was aborted; it may have resumed since

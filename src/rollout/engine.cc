@@ -3,6 +3,7 @@
 #include "rollout/engine.h"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -86,6 +87,7 @@ bool Engine::Impl::step() {
   span.set_arg("rows", schedule.num_rows());
   run_forward(schedule);
   sample_tokens();
+  measure_prompts(schedule);
   make_room_for_results();
   scheduler.advance();
   apply();
@@ -174,6 +176,38 @@ void Engine::Impl::sample_chunk(size_t first_row, size_t rows, size_t first_targ
   for_each_row(model.compute(), {static_cast<int64_t>(count), sample_row});
 }
 
+// The head runs a second time, over rows of prompts.
+void Engine::Impl::measure_prompts(const StepSchedule& schedule) {
+  int64_t first_row = 0;
+  for (const ScheduledRows& rows : schedule.rows) {
+    if (rows.sequence->request->measures_prompt()) measure_prompt(rows, first_row);
+    first_row += rows.rows;
+  }
+}
+
+// Row p of a sequence has the log-probs of token p + 1.
+void Engine::Impl::measure_prompt(const ScheduledRows& rows, int64_t first_row) {
+  const Sequence& s = *rows.sequence;
+  ActiveRequest& active = *s.request;
+  const Sample& sample = *s.sample;
+  const int64_t begin = s.computed, last = sample.prompt_tokens - 1;
+  const int64_t end = std::min(begin + rows.rows, last);
+  for (int64_t at = begin; at < end; at += head.max_rows) {
+    const auto count = static_cast<size_t>(std::min(head.max_rows, end - at));
+    prompt_rows.resize(count);
+    std::iota(prompt_rows.begin(), prompt_rows.end(), static_cast<int32_t>(first_row + at - begin));
+    scales.assign(count, inv_temperature(active.request.sampling));
+    const auto next = static_cast<size_t>(at) + 1;
+    const int64_t start_ns = clock.now_ns();
+    gather_rows(model, forward_buffers.hidden, prompt_rows, head);
+    head_forward(model, *weights, scales, head);
+    head_scores(model, head, std::span(sample.ids).subspan(next, count),
+                {std::span(*active.prompt_logprobs).subspan(next, count), {}});
+    meter.computed(clock.now_ns() - start_ns);
+  }
+  active.prompt_measured = begin + rows.rows >= last;
+}
+
 TokenChoice Engine::Impl::sample_target(const SampleTarget& target, int64_t row, int area) {
   const Request& request = target.sequence->request->request;
   const Sample& sample = *target.sequence->sample;
@@ -235,6 +269,8 @@ void Engine::Impl::end(Sequence& sequence, FinishReason reason, int64_t now_ns) 
   sequence.sample->finish = reason;
   sequence.sample->finished_ns = now_ns;
   sequence.sample->preemptions += sequence.preemptions;
+  const ActiveRequest& active = *sequence.request;
+  if (active.prompt_measured) sequence.sample->prompt_logprobs = active.prompt_logprobs;
   meter.finished(reason == FinishReason::kAborted);
   lanes.ended(sequence, now_ns);
   finished.push_back(sequence.sample);

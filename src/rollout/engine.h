@@ -74,6 +74,7 @@ struct Request {
   int64_t priority = 0;
   std::vector<int32_t> stop_token_ids;  // in addition to the model's eos ids
   bool ignore_eos = false;
+  bool prompt_logprobs = false;  // the samples get Sample::prompt_logprobs
   // The tokens that complete a stop string stay in the sample; the host cuts the text.
   std::vector<std::string> stop_strings;
   // Keys of the random numbers and of the resulting samples.

@@ -51,6 +51,7 @@ struct Engine::Impl {
     release = weights->release();
     choices.reserve(static_cast<size_t>(options.max_num_seqs));
     scales.reserve(static_cast<size_t>(head.max_rows));
+    prompt_rows.reserve(static_cast<size_t>(head.max_rows));
   }
 
   uint64_t submit(const Request& request);
@@ -60,6 +61,8 @@ struct Engine::Impl {
   void move_blocks(const StepSchedule& schedule);
   void sample_tokens();
   void sample_chunk(size_t first_row, size_t rows, size_t first_target, size_t count);
+  void measure_prompts(const StepSchedule& schedule);
+  void measure_prompt(const ScheduledRows& rows, int64_t first_row);
   TokenChoice sample_target(const SampleTarget& target, int64_t row, int area);
   void make_room_for_results();
   void apply();
@@ -96,6 +99,7 @@ struct Engine::Impl {
   SlotLanes lanes;
   std::vector<TokenChoice> choices;  // of builder.sample_targets()
   std::vector<float> scales;         // of the rows in the head
+  std::vector<int32_t> prompt_rows;  // whose tokens are measured
   std::vector<SamplePtr> finished;
   std::vector<NonFinite> nonfinite;
 };

@@ -152,6 +152,7 @@ void Scheduler::find_cached(Sequence& s) {
   if (!cache) return;
   const int64_t size = blocks_.block_size();
   s.place = cache->root();
+  if (s.request->measures_prompt()) return;
   while ((s.place.blocks + 1) * size < s.length()) {
     const std::span<const int32_t> ids = whole_block(s, s.place.blocks);
     const int32_t block = cache->find(s.place.serial, ids);

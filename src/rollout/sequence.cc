@@ -70,6 +70,17 @@ bool ActiveRequest::was_aborted(int64_t times) const {
   });
 }
 
+namespace {
+
+// Room for the log-probs of the prompt, if they are wanted and the sample has none.
+std::shared_ptr<std::vector<float>> wanted_prompt_logprobs(const Request& r) {
+  if (!r.prompt_logprobs || (r.resume && r.resume->prompt_logprobs != nullptr)) return nullptr;
+  const auto tokens = r.resume ? static_cast<size_t>(r.resume->prompt_tokens) : r.prompt.size();
+  return std::make_shared<std::vector<float>>(tokens);
+}
+
+}  // namespace
+
 std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t number,
                                            SchedulingPolicy policy) {
   auto active = std::make_unique<ActiveRequest>();
@@ -78,6 +89,7 @@ std::unique_ptr<ActiveRequest> make_active(const Request& request, uint64_t numb
   active->rank = rank_of(request, number, policy);
   active->sequences.resize(static_cast<size_t>(request.num_samples));
   active->unfinished = request.num_samples;
+  active->prompt_logprobs = wanted_prompt_logprobs(request);
   for (uint32_t i = 0; i < active->sequences.size(); ++i) {
     active->sequences[i].request = active.get();
     active->sequences[i].index = i;

@@ -53,11 +53,17 @@ struct ActiveRequest {
   int64_t submitted_ns = 0;
   std::vector<Sequence> sequences;
   int64_t unfinished = 0;
+  // Log-probs of the prompt, filled while it is computed; null: nobody wants them, or the resumed
+  // sample has them.
+  std::shared_ptr<std::vector<float>> prompt_logprobs;
+  bool prompt_measured = false;
   // The running sequence that computes the prompt for its followers.
   Sequence* leader = nullptr;
 
   // Whether an unfinished sample of it was aborted that many times; never for 0.
   bool was_aborted(int64_t times) const;
+  // Whether the prompt has to be computed, also where it is cached.
+  bool measures_prompt() const { return prompt_logprobs != nullptr && !prompt_measured; }
   // Number of ids before anything is sampled.
   int64_t first_tokens() const {
     return static_cast<int64_t>(request.resume ? request.resume->ids.size()

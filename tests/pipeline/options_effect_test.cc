@@ -52,6 +52,7 @@ std::string text_of(const Sample& s) {
   std::string out = str(s.purpose == Purpose::kEval ? "eval " : "train ", s.ordinal, ".", s.slot);
   for (const int32_t id : s.ids) out += str(" ", id);
   for (const int32_t id : s.top_ids) out += str(" top ", id);
+  if (s.prompt_logprobs != nullptr) out += str(" prompt ", s.prompt_logprobs->size());
   return out + "\n";
 }
 
@@ -187,6 +188,7 @@ const std::map<std::string, Change>& changes() {
        {"6", {"sampling.logit_bias=7:100", "sampling.stop_token_ids=7"}}},
       {"sampling.min_p", {"0.9"}},
       {"sampling.presence_penalty", {"2", {"sampling.temperature=0.3"}}},
+      {"sampling.prompt_logprobs", {"true"}},
       {"sampling.repetition_penalty", {"3"}},
       {"sampling.stop", {"a,b,c,d,e,f,g,h,0,1,2,3,4,5", {"model.path=TOKENIZED"}}},
       {"sampling.stop_token_ids", {"1,5,9,20,33,47,60,80,90,100,120,140,160,180,200,220,240"}},

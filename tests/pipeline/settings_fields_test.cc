@@ -139,6 +139,7 @@ void compare_generation(const Settings& s, Fields& c) {
   c.same("sampling.min_new_tokens", s.sampling.min_new_tokens);
   c.same("sampling.min_p", s.sampling.min_p);
   c.same("sampling.presence_penalty", s.sampling.presence_penalty);
+  c.same("sampling.prompt_logprobs", s.sampling.prompt_logprobs);
   c.same("sampling.repetition_penalty", s.sampling.repetition_penalty);
   c.same("sampling.seed", s.sampling.seed);
   c.same("sampling.stop", s.sampling.stop);

@@ -39,6 +39,7 @@ type Sample struct {
 	MixedKV         []uint8   // 1 where keys and values were of older weights
 	RewardParts     []float64 // kinds of reward beside Reward
 	TokenRewards    []float64 // what each token earns in addition
+	PromptLogprobs  []float32 // one for each token of the prompt (sampling.prompt_logprobs)
 }
 
 // NewSample has the defaults of rl_sample_view_init.
@@ -88,6 +89,7 @@ func sampleOf(v *C.rl_sample_view) *Sample {
 		MixedKV:         copied[uint8](v.mixed_kv, count),
 		RewardParts:     copied[float64](v.reward_parts, v.num_reward_parts),
 		TokenRewards:    copied[float64](v.token_rewards, count),
+		PromptLogprobs:  copied[float32](v.prompt_logprobs, v.num_prompt),
 	}
 }
 
@@ -120,6 +122,7 @@ func (s *Sample) view(memory *arena) (*C.rl_sample_view, error) {
 	v.reward_parts = placed[C.double](memory, s.RewardParts)
 	v.num_reward_parts = C.size_t(len(s.RewardParts))
 	v.token_rewards = placed[C.double](memory, s.TokenRewards)
+	v.prompt_logprobs = placed[C.float](memory, s.PromptLogprobs)
 	return v, nil
 }
 
@@ -136,6 +139,7 @@ func (s *Sample) checkLengths() error {
 		{"top_ids", len(s.TopIDs), count * s.NumTop}, {"mixed_kv", len(s.MixedKV), count},
 		{"top_logprobs", len(s.TopLogprobs), count * s.NumTop},
 		{"token_rewards", len(s.TokenRewards), count},
+		{"prompt_logprobs", len(s.PromptLogprobs), s.NumPrompt},
 	}
 	return wrongLength("sample", lengths)
 }

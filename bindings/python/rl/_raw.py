@@ -77,7 +77,7 @@ class rl_sample_view(Struct):
         ("num_top", c_size_t), ("top_ids", c_void_p), ("top_logprobs", c_void_p),
         ("num_aborts", c_uint32), ("preemptions", c_uint32), ("admitted_ns", c_int64),
         ("mixed_kv", c_void_p), ("num_reward_parts", c_size_t), ("reward_parts", c_void_p),
-        ("token_rewards", c_void_p)]
+        ("token_rewards", c_void_p), ("prompt_logprobs", c_void_p)]
 
 
 class rl_score(Struct):
@@ -281,6 +281,7 @@ ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
         "mixed_kv": (c_uint8, None),
         "reward_parts": (c_double, "num_reward_parts"),
         "token_rewards": (c_double, None),
+        "prompt_logprobs": (c_float, "num_prompt"),
     },
     "rl_score": {
         "parts": (c_double, "num_parts"),

@@ -56,6 +56,7 @@ class Sample:
     mixed_kv: Optional[Array] = None
     reward_parts: Optional[Array] = None
     token_rewards: Optional[Array] = None
+    prompt_logprobs: Optional[Array] = None
 
     def _view(self) -> tuple[Any, list[object]]:
         """The struct, and what holds its arrays in place."""
@@ -72,6 +73,8 @@ class Sample:
         for name, memory in held.items():
             if name == "reward_parts":
                 view.num_reward_parts = memory.count
+            elif name == "prompt_logprobs":
+                check_length(f"sample.{name}", memory, view.num_prompt)
             elif name != "ids":
                 per_token = view.num_top if name.startswith("top_") else 1
                 check_length(f"sample.{name}", memory, max(0, generated) * per_token)
@@ -187,6 +190,11 @@ class SampleView(SampleFields):
     def token_rewards(self) -> Optional[Floats]:
         """What each token after the prompt earns in addition to the reward; None: nothing."""
         return self._copied("token_rewards", _generated)
+
+    @cached_property
+    def prompt_logprobs(self) -> Optional[Floats]:
+        """Log-probs of the tokens of the prompt; None: not measured (sampling.prompt_logprobs)."""
+        return self._copied("prompt_logprobs", lambda view: int(view.num_prompt))
 
     def copy(self) -> Sample:
         """A sample of the host's own with the same contents, to change and to keep."""

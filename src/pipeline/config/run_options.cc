@@ -112,6 +112,7 @@ Request request_from(const Settings& settings) {
   r.min_new_tokens = settings.sampling.min_new_tokens;
   r.stop_token_ids = ids_from(settings.sampling.stop_token_ids);
   r.ignore_eos = settings.sampling.ignore_eos;
+  r.prompt_logprobs = settings.sampling.prompt_logprobs;
   r.stop_strings = settings.sampling.stop;
   r.seed = settings.runtime.seed;
   r.own_seed = settings.sampling.seed;
@@ -124,6 +125,7 @@ Request eval_request_from(const Settings& settings) {
   const int64_t tokens = settings.eval.max_new_tokens;
   if (tokens != 0) r.max_new_tokens = tokens;
   r.min_new_tokens = 0;
+  r.prompt_logprobs = false;
   r.num_samples = settings.eval.samples_per_prompt;
   r.purpose = Purpose::kEval;
   return r;

@@ -249,6 +249,7 @@ SamplingSettings::SamplingSettings(const OptionSet& options)
       min_new_tokens(options.get_i64("sampling.min_new_tokens")),
       min_p(options.get_f64("sampling.min_p")),
       presence_penalty(options.get_f64("sampling.presence_penalty")),
+      prompt_logprobs(options.get_bool("sampling.prompt_logprobs")),
       repetition_penalty(options.get_f64("sampling.repetition_penalty")),
       seed(options.get_i64("sampling.seed")),
       stop(options.get_string_list("sampling.stop")),

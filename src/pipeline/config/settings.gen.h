@@ -366,6 +366,7 @@ struct SamplingSettings {
   int64_t min_new_tokens;  // tokens
   double min_p;
   double presence_penalty;
+  bool prompt_logprobs;
   double repetition_penalty;
   int64_t seed;
   std::vector<std::string> stop;

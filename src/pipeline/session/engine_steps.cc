@@ -23,8 +23,7 @@ EngineStep EngineSession::step_in_turn(int64_t longest_wait_ns) {
     if (const auto now = outcome_now()) return *now;
   }
   std::unique_lock lock(mutex_, std::defer_lock);
-  std::optional<ComputeLease>
-      lease;  // ends before the lock: whoever sees an idle engine may compute
+  std::optional<ComputeLease> lease;  // ends before the lock: who sees an idle engine may compute
   try {
     lease.emplace(model_->runtime(), "an engine step", model_->compute_sharing(), nullptr,
                   ComputeWait{longest_wait_ns, &waits_end_});

@@ -586,6 +586,7 @@ pub struct rl_sample_view {
     pub num_reward_parts: usize,
     pub reward_parts: *const f64,
     pub token_rewards: *const f64,
+    pub prompt_logprobs: *const f32,
 }
 
 #[repr(C)]

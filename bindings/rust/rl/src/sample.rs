@@ -29,6 +29,8 @@ pub struct Sample<'a> {
     pub reward_parts: &'a [f64],
     /// What each token of the answer earns in addition to the reward.
     pub token_rewards: &'a [f64],
+    /// One for each token of the prompt, or none (`sampling.prompt_logprobs`).
+    pub prompt_logprobs: &'a [f32],
     pub temperature: f32,
     pub tag: &'a str,
     pub prompt_text: &'a str,
@@ -66,6 +68,7 @@ impl<'a> Sample<'a> {
             reward: None,
             reward_parts: &[],
             token_rewards: &[],
+            prompt_logprobs: &[],
             temperature: 1.0,
             tag: "",
             prompt_text: "",
@@ -113,6 +116,7 @@ impl<'a> Sample<'a> {
             reward: Some(v.reward).filter(|_| v.scored != 0),
             reward_parts: slice(v.reward_parts, v.num_reward_parts),
             token_rewards: slice(v.token_rewards, generated),
+            prompt_logprobs: slice(v.prompt_logprobs, v.num_prompt),
             temperature: v.temperature,
             tag: counted(v.tag, v.tag_len, "tag")?,
             prompt_text: counted(v.prompt_text, v.prompt_text_len, "prompt_text")?,
@@ -144,6 +148,7 @@ impl<'a> Sample<'a> {
         same_length("loss_mask", self.loss_mask.len(), generated)?;
         same_length("mixed_kv", self.mixed_kv.len(), generated)?;
         same_length("token_rewards", self.token_rewards.len(), generated)?;
+        same_length("prompt_logprobs", self.prompt_logprobs.len(), self.num_prompt)?;
         let per_top = generated.saturating_mul(self.num_top);
         let tops = [("top_ids", self.top_ids.len()), ("top_logprobs", self.top_logprobs.len())];
         for (what, len) in tops {
@@ -178,6 +183,7 @@ impl<'a> Sample<'a> {
         v.reward_parts = optional(self.reward_parts);
         v.num_reward_parts = self.reward_parts.len();
         v.token_rewards = optional(self.token_rewards);
+        v.prompt_logprobs = optional(self.prompt_logprobs);
         v.temperature = self.temperature;
         v.tag = if self.tag.is_empty() { ptr::null() } else { self.tag.as_ptr().cast() };
         v.tag_len = self.tag.len();

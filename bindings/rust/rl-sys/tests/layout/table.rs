@@ -146,7 +146,8 @@ pub fn structs(out: &mut String) {
         mixed_kv,
         num_reward_parts,
         reward_parts,
-        token_rewards
+        token_rewards,
+        prompt_logprobs
     );
     layout!(
         out,
