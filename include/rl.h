@@ -964,14 +964,14 @@ RL_API rl_status rl_event_queue_create(rl_event_queue** out, rl_error** err);
 RL_API rl_status rl_event_queue_next(rl_event_queue* queue, int64_t timeout_ns, rl_event** out,
                                      rl_error** err);
 
-/* Makes one rl_event_queue_next, the running or the next one, return RL_INTERRUPTED. Thread: any.
- */
+/* Makes one rl_event_queue_next, the running or the next one, return RL_INTERRUPTED. Thread:
+ * any. */
 RL_API rl_status rl_event_queue_interrupt(rl_event_queue* queue, rl_error** err);
 
 /* A file descriptor for poll and epoll. It is readable when rl_event_queue_next with timeout 0
- * would return something other than RL_TIMEOUT, hence permanently once that is RL_DONE or a failure
- * of the loop. It is written at every event, so edge-triggered waiting is safe. Never read or close
- * it. It ends with the last handle of its pipeline and queue. -1 for a handle that is not live.
+ * would return something other than RL_TIMEOUT, hence permanently once that is RL_DONE. It is
+ * written at every event, so edge-triggered waiting is safe. Never read or close it. It ends with
+ * the last of the queue's handles, its pipeline and its engines. -1 for a handle that is not live.
  * Thread: any; callback-safe. */
 RL_API int32_t rl_event_queue_fd(const rl_event_queue* queue);
 

@@ -159,6 +159,28 @@ TEST(Turns, RepliesThatAreWrongAreRefusedByName) {
   EXPECT_NE(first, 0u);
 }
 
+TEST(Turns, AReplyToADroppedGroupIsLate) {
+  TurnRun run;
+  std::vector<uint64_t> asked;
+  int32_t dropped = RL_DROP_NONE;
+  const rl_status end = run.serve([&](const rl_event* event, const rl_event_view& view) {
+    if (view.kind == RL_EVENT_GROUP_DROPPED) dropped = view.reason;
+    if (view.kind != RL_EVENT_TURN) return;
+    asked.push_back(sample_of(event).sample_id);
+    if (asked.size() < 2) return;
+    rl_score none = score_of(asked[0], 0);
+    none.failure = "the tool is away";
+    none.failure_len = RL_NUL_TERMINATED;
+    EXPECT_RL_OK(rl_pipeline_score(run.host.pipeline, &none, 1, nullptr, &err));
+    for (const uint64_t id : asked) {
+      EXPECT_EQ(reply(run.host, finish_of(id), nullptr), RL_LATE);
+    }
+  });
+  EXPECT_EQ(end, RL_DONE);
+  EXPECT_EQ(asked.size(), 2u);
+  EXPECT_EQ(dropped, RL_DROP_REWARD_ERROR);
+}
+
 TEST(Turns, StatisticsCountWhatWaitsForAReply) {
   TurnRun run;
   uint64_t asked = 0;

@@ -159,7 +159,7 @@ fn turns_are_answered() {
 }
 
 #[test]
-fn groups_come_whole_and_engines_tell() {
+fn groups_come_whole() {
     let mut options = common::options();
     options.set("pipeline.score_events", "group").unwrap();
     let model = common::model(&options, rl::Use::Pipeline);
@@ -182,4 +182,22 @@ fn groups_come_whole_and_engines_tell() {
         }
     }
     assert!(groups > 0);
+}
+
+#[test]
+fn an_engine_tells_of_its_samples() {
+    let options = common::options();
+    let model = common::model(&options, rl::Use::Generate);
+    let engine = rl::Engine::new(&model, &options).unwrap();
+    let queue = rl::EventQueue::new().unwrap();
+    engine.set_queue(Some(&queue), 3).unwrap();
+    let id = engine.submit(&rl::Request::new(&[1, 2, 3])).unwrap();
+    assert!(engine.run().unwrap().is_ready());
+    let event = queue.next(Some(Duration::from_secs(60))).unwrap().ready().unwrap();
+    assert_eq!(event.kind(), rl::EventKind::Finished);
+    assert_eq!(event.view().unwrap().source, 3);
+    assert_eq!(event.sample().unwrap().sample_id, id);
+    queue.interrupt().unwrap();
+    assert!(matches!(queue.next(None).unwrap(), rl::Outcome::Interrupted));
+    engine.set_queue(None, 0).unwrap();
 }
