@@ -1,6 +1,6 @@
 // What a run tells of its engine: metrics of a step, intervals as events and as lines of the
 // metrics file, and lanes of samples in the trace.
-#include "pipeline/loop/engine_metrics.h"
+#include "pipeline/update/engine_metrics.h"
 
 #include <fstream>
 #include <map>

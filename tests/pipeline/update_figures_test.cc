@@ -3,8 +3,8 @@
 // from step to step.
 #include <gtest/gtest.h>
 
-#include "pipeline/loop/engine_metrics.h"
 #include "pipeline/update/batch_advantages.h"
+#include "pipeline/update/engine_metrics.h"
 #include "pipeline/update/kl_coefficient.h"
 #include "pipeline/update/step_metrics.h"
 #include "support/expect_error.h"

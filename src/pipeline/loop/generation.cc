@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "pipeline/config/run_options.h"
-#include "pipeline/loop/engine_metrics.h"
 #include "pipeline/loop/events.h"
+#include "pipeline/update/engine_metrics.h"
 
 namespace rl {
 

@@ -1,8 +1,8 @@
 // The second half of a step: the update on the batch of the experience buffer, and its events and
 // records.
 #include "core/error.h"
-#include "pipeline/loop/engine_metrics.h"
 #include "pipeline/loop/pipeline_impl.h"
+#include "pipeline/update/engine_metrics.h"
 #include "pipeline/update/step_metrics.h"
 
 namespace rl {

@@ -5,7 +5,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "pipeline/loop/engine_metrics.h"
+#include "pipeline/update/engine_metrics.h"
 
 namespace rl {
 namespace {

@@ -1,5 +1,5 @@
 // Intervals and steps use the same names for the same quantities.
-#include "pipeline/loop/engine_metrics.h"
+#include "pipeline/update/engine_metrics.h"
 
 #include <vector>
 
