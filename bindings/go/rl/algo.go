@@ -244,8 +244,8 @@ func (t *Tokens) Corrections(options *Options) (weights []float64, keep []uint8,
 	return weights, keep, err
 }
 
-// Weights gives the weight of each token under algo.loss_agg.
-func (t *Tokens) Weights(options *Options) ([]float64, error) {
+// LossWeights gives the weight of each token under algo.loss_agg.
+func (t *Tokens) LossWeights(options *Options) ([]float64, error) {
 	weights := make([]float64, t.NumTokens())
 	return weights, t.with(options, func(in *C.rl_algo_tokens, record **C.rl_error) C.rl_status {
 		return C.rl_algo_weights(options.handle(), in, first[C.double](weights), in.num_tokens,

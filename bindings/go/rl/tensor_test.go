@@ -26,7 +26,7 @@ func TestATensorHasTheValuesOfTheHost(t *testing.T) {
 	r := newHost(t, UseModel).runtime
 	tensor := value[*Tensor](t)(NewTensor(r, []float32{1, 2, 3, 4, 5, 6}, 2, 3))
 	info := value[TensorInfo](t)(tensor.Info())
-	wanted := TensorInfo{[]int64{2, 3}, []int64{3, 1}, 6, DTypeF32, DeviceCPU, false}
+	wanted := TensorInfo{[]int64{2, 3}, []int64{3, 1}, 6, DTypeF32, DeviceCPU, 0, false}
 	if !reflect.DeepEqual(info, wanted) {
 		t.Errorf("%+v", info)
 	}

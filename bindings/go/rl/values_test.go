@@ -254,7 +254,7 @@ func TestASliceOfAnotherLengthIsRefused(t *testing.T) {
 	expect(t, buffer.Put(sample), ErrInvalidArgument)
 	_, err := (&Tokens{Lengths: []int32{2}, Rewards: []float64{1, 2}}).TokenAdvantages(nil)
 	expect(t, err, ErrInvalidArgument)
-	_, err = (&Tokens{Lengths: []int32{-2}}).Weights(nil)
+	_, err = (&Tokens{Lengths: []int32{-2}}).LossWeights(nil)
 	expect(t, err, ErrInvalidArgument)
 }
 
@@ -273,7 +273,7 @@ func TestAlgorithmsOnSlices(t *testing.T) {
 	if loss.NumTokens != 2 || gradient[1] != 0 || gradient[0] >= 0 || gradient[0] != -gradient[2] {
 		t.Errorf("%+v, %v", loss, gradient)
 	}
-	weights, sum := value[[]float64](t)(tokens.Weights(options)), 0.0
+	weights, sum := value[[]float64](t)(tokens.LossWeights(options)), 0.0
 	for _, weight := range weights {
 		sum += weight
 	}
