@@ -1881,7 +1881,7 @@ RL_API void rl_checkpoint_init(rl_checkpoint* checkpoint, size_t size);
  * names a checkpoint of this number of steps or a later one; with RL_SAVE_REPLACE that of the same
  * number is replaced and later ones are set aside. RL_FAILED_PRECONDITION while the weights of the
  * last step are not published or the model is half-trained, RL_BUSY while they are being trained.
- * Thread: any. */
+ * It waits for calls of the trainer that compute. Thread: any. */
 RL_API rl_status rl_trainer_save(rl_trainer* trainer, const rl_checkpoint* checkpoint,
                                  rl_bytes** path, rl_error** err);
 
