@@ -285,7 +285,7 @@ TEST(TokenRewards, GoThroughBatchAndBuffer) {
   rl_batch* taken = nullptr;
   EXPECT_RL_OK(rl_buffer_create(host.options, 2, &buffer, &err));
   EXPECT_RL_OK(rl_buffer_put_batch(buffer, batch, &err));
-  EXPECT_RL_OK(rl_buffer_take(buffer, 1, &taken, &err));
+  EXPECT_RL_OK(take_groups(buffer, 1, &taken, &err));
   rl_sample_view view;
   rl_sample_view_init(&view, sizeof view);
   EXPECT_RL_OK(rl_batch_sample(taken, 0, &view, &err));
