@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ._record import Record
 from .constants import (DType, Device, DropReason, EventKind, Finish, OptionFlags, OptionType,
-                        PlanKind, Purpose, State, TextFlags, When)
+                        PlanKind, Purpose, State, When)
 
 
 @dataclass(frozen=True)
@@ -249,22 +249,6 @@ class PipelineStats(Record):
     feed_capacity: int
     # samples that wait for a reply from the host
     unreplied: int
-
-
-@dataclass(frozen=True)
-class Reply(Record):
-    """The fields of rl_reply that are numbers and texts."""
-
-    sample_id: int
-    # the turn that it answers, `count` of its event; 0: the present one
-    turn: int
-    num_ids: int
-    # encoded to ids as by rl_model_encode; NULL: ids
-    text: str
-    # of the text: RL_TEXT_ADD_SPECIAL, RL_TEXT_ALLOW_SPECIAL
-    flags: TextFlags
-    # 1: no tokens, and the sample waits for its reward from now on
-    finish: int
 
 
 @dataclass(frozen=True)
