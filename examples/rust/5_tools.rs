@@ -130,8 +130,7 @@ fn run() -> rl::Result<ExitCode> {
     let after = model.digest()?;
 
     // Check.
-    let good =
-        told.steps == STEPS && told.calls > 0 && told.logprob_diff == 0.0 && after != before;
+    let good = told.steps == STEPS && told.calls > 0 && told.logprob_diff == 0.0 && after != before;
     println!("{} calls of the tool; weights {after:016x}", told.calls);
 
     // End: dropping an object ends it.

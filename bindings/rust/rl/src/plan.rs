@@ -39,9 +39,7 @@ impl Plan {
     ) -> Result<Self> {
         let options = handle_or_null(options.into());
         // SAFETY: options are copied.
-        unsafe {
-            object_of!(Self, rl_plan_create_hosted(runtime.as_ptr(), options, usage.raw()))
-        }
+        unsafe { object_of!(Self, rl_plan_create_hosted(runtime.as_ptr(), options, usage.raw())) }
     }
 
     pub fn info(&self) -> Result<PlanInfo> {
