@@ -16,10 +16,14 @@ constexpr std::chrono::milliseconds kRetry(1);
 
 }  // namespace
 
-EngineThread::EngineThread(std::function<Next()> step) : step_(std::move(step)) {
+EngineThread::EngineThread(std::function<Next()> step, const CpuList& cpus)
+    : step_(std::move(step)) {
   try {
     const ScopedSignalMask mask;
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this, &cpus] {
+      cpus.bind_this_thread();
+      run();
+    });
   } catch (const std::system_error& e) {
     throw Error(Code::kResourceExhausted, str("cannot start a thread: ", e.what()))
         .with_system_code(e.code().value());

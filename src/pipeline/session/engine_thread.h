@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "core/cpu_list.h"
+
 namespace rl {
 
 class EngineThread {
@@ -17,8 +19,9 @@ class EngineThread {
     kRetry,  // something else computes: try again in a moment
     kRest
   };
-  // step may not throw. kResourceExhausted if no thread can be started.
-  explicit EngineThread(std::function<Next()> step);
+  // step may not throw. cpus, where the thread runs, outlives it. kResourceExhausted if no thread
+  // can be started.
+  EngineThread(std::function<Next()> step, const CpuList& cpus);
   ~EngineThread() { end(); }
   EngineThread(const EngineThread&) = delete;
   EngineThread& operator=(const EngineThread&) = delete;
