@@ -300,7 +300,7 @@ TEST(PolicyUpdate, ATimeIsThatOfItsOwnForward) {
   while (b.update->next()) {
   }
   const UpdateResult result = b.update->finish();
-  EXPECT_EQ(result.trained.foreign_samples, 8);
+  EXPECT_EQ(result.trained.samples_without_logprobs, 8);
   EXPECT_GT(result.trained.reference_ns, 0);
   EXPECT_EQ(result.trained.reference_ns, result.trained.proximal_ns);
   EXPECT_GT(result.metrics.get("timing_s/values").value(), 0);

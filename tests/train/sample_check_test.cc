@@ -274,15 +274,15 @@ TEST(SampleCheck, HiddenStatesAndScoresHaveARowForTheLastToken) {
   o.max_tokens = 256;
   TrainRig large({}, o);
   const auto positions = static_cast<size_t>(large.model().max_positions());
-  EXPECT_EQ(large.trainer->hidden(of_tokens(positions))->shape()[0], large.model().max_positions());
+  EXPECT_EQ(hidden_of(large, of_tokens(positions))->shape()[0], large.model().max_positions());
   const Error longer =
-      expect_error(Code::kOutOfRange, [&] { large.trainer->hidden(of_tokens(positions + 1)); });
+      expect_error(Code::kOutOfRange, [&] { hidden_of(large, of_tokens(positions + 1)); });
   EXPECT_EQ(longer.key, "engine.max_model_len");
   EXPECT_EQ(longer.expected, str("at most ", positions, " tokens"));
   o.batch.forward_max_tokens = 20;
   o.objective = Objective::kRewardModel;
   TrainRig rig({}, o);
-  EXPECT_EQ(rig.trainer->hidden(of_tokens(20))->shape()[0], 20);
+  EXPECT_EQ(hidden_of(rig, of_tokens(20))->shape()[0], 20);
   const auto score = [&](size_t tokens) {
     const Sample s = of_tokens(tokens);
     const Sample* const in[] = {&s};
@@ -290,7 +290,7 @@ TEST(SampleCheck, HiddenStatesAndScoresHaveARowForTheLastToken) {
     rig.trainer->scores(in, {&out, 1});
   };
   score(20);
-  for (const auto& call : {std::function<void()>([&] { rig.trainer->hidden(of_tokens(21)); }),
+  for (const auto& call : {std::function<void()>([&] { hidden_of(rig, of_tokens(21)); }),
                            std::function<void()>([&] { score(21); })}) {
     const Error e = expect_error(Code::kOutOfRange, call);
     EXPECT_EQ(e.key, "trainer.logprob_max_tokens_per_device");

@@ -143,6 +143,12 @@ inline void store_logprobs(TrainRig& rig, std::vector<Sample>& samples) {
   rig.trainer->logprobs(rig.model(), in, out);
 }
 
+// The output of the last norm for every token of the sample under the trained weights.
+inline TensorPtr hidden_of(TrainRig& rig, const Sample& sample) {
+  const Sample* const in[] = {&sample};
+  return rig.trainer->forward_pass().hidden(in, {});
+}
+
 // Advantages of mixed sign, one per sample.
 inline std::vector<TrainSample> with_advantages(const std::vector<Sample>& samples) {
   std::vector<TrainSample> out;

@@ -229,7 +229,7 @@ TEST(Trainer, HiddenStatesAreOfTheTrainedWeights) {
   std::vector<Sample> samples = random_samples(8, 256, 4);
   store_logprobs(rig, samples);
   const auto hidden = [&] {
-    const TensorPtr t = rig.trainer->hidden(samples[0]);
+    const TensorPtr t = hidden_of(rig, samples[0]);
     const auto* first = static_cast<const float*>(t->data());
     return std::vector<float>(first, first + t->num_bytes() / sizeof(float));
   };
@@ -262,7 +262,7 @@ TEST(Trainer, TheLongestSequenceHasHiddenStates) {
   o.max_sequence = 20;
   TrainRig rig({}, o);
   const auto shape_of = [&](size_t tokens) {
-    return rig.trainer->hidden(make_sample(std::vector<int32_t>(tokens, 5), 1, 0, 0))->shape();
+    return hidden_of(rig, make_sample(std::vector<int32_t>(tokens, 5), 1, 0, 0))->shape();
   };
   EXPECT_EQ(shape_of(20)[0], 20);
   EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { shape_of(21); }).key, "trainer.max_sequence");
