@@ -121,6 +121,20 @@ TEST(Codes, OfFilesThatAreNotThereOrSomethingElse) {
             RL_ALREADY_EXISTS);
 }
 
+TEST(Codes, OfFoldersThatAreNotThere) {
+  const Host host;
+  // A model's folders are made, which is impossible here.
+  EXPECT_EQ(rl_model_save(host.model, "/proc/none/model", kText, RL_DTYPE_F32, 0, nullptr),
+            RL_NOT_FOUND);
+  const rl::TempDir dir;
+  const std::string absent = dir.file("none/file");
+  const char* const path = absent.c_str();
+  EXPECT_EQ(rl_buffer_save(host.buffer, path, kText, host.model, 0, nullptr), RL_NOT_FOUND);
+  EXPECT_EQ(rl_profiler_write_trace(host.profiler, path, kText, nullptr), RL_NOT_FOUND);
+  EXPECT_EQ(rl_pipeline_write_report(host.pipeline, host.profiler, path, kText, nullptr),
+            RL_NOT_FOUND);
+}
+
 TEST(Codes, OfOptionsThatTheModelWasNotOpenedWith) {
   const Host host;
   set(host.options, "runtime.seed", "99");
@@ -130,6 +144,15 @@ TEST(Codes, OfOptionsThatTheModelWasNotOpenedWith) {
   EXPECT_EQ(rl_model_open(host.runtime, host.options, RL_USE_MODEL, &model, nullptr), RL_CONFLICT);
   EXPECT_EQ(rl_trainer_create(host.model, host.options, &trainer, nullptr), RL_CONFLICT);
   EXPECT_EQ(rl_pipeline_create(host.model, host.options, &pipeline, nullptr), RL_CONFLICT);
+}
+
+TEST(Codes, OfOptionsWithoutAModel) {
+  const Host host;
+  EXPECT_RL_OK(rl_options_unset(host.options, "model.path", kText, &err));
+  rl_pipeline* pipeline = nullptr;
+  EXPECT_EQ(rl_pipeline_create(host.model, host.options, &pipeline, nullptr),
+            RL_FAILED_PRECONDITION);
+  EXPECT_EQ(rl_pipeline_set_options(host.pipeline, host.options, nullptr), RL_FAILED_PRECONDITION);
 }
 
 TEST(Codes, OfBuffersThatAreFull) {
@@ -432,6 +455,7 @@ TEST(Codes, OfAPipelineWhoseHostComputes) {
   }
   EXPECT_EQ(status, RL_DONE);
   EXPECT_EQ(beside.asked, 1);
+  EXPECT_EQ(rl_pipeline_finish_feed(pipeline, nullptr), RL_FAILED_PRECONDITION);
 }
 
 }  // namespace

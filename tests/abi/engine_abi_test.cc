@@ -309,6 +309,7 @@ TEST(AbiIds, AreUniqueAcrossEnginesAndInstances) {
     set(options, "runtime.threads", "1");
     set(options, "runtime.instance", instance);
     set(options, "engine.max_model_len", "64");
+    set(options, "sampling.max_new_tokens", "8");
     EXPECT_RL_OK(rl_runtime_create(RL_ABI_VERSION, options, &runtime, &err));
     EXPECT_RL_OK(rl_model_open(runtime, options, RL_USE_GENERATE, &model, &err));
     for (int i = 0; i < 2; ++i) {

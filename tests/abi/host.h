@@ -209,22 +209,40 @@ class Host {
     EXPECT_RL_OK(rl_plan_create(options, RL_USE_PIPELINE, &plan, &err));
     EXPECT_RL_OK(rl_model_open(runtime, options, RL_USE_PIPELINE, &model, &err));
     EXPECT_RL_OK(rl_engine_create(model, options, &engine, &err));
-    EXPECT_RL_OK(rl_trainer_create(model, options, &trainer, &err));
-    EXPECT_RL_OK(rl_buffer_create(options, 16, &buffer, &err));
+    renew_trainer();
+    renew_buffer();
     EXPECT_RL_OK(rl_profiler_create(runtime, &profiler, &err));
     EXPECT_RL_OK(rl_options_export(options, RL_FORMAT_TEXT, 1, &bytes, &err));
     EXPECT_EQ(rl_options_unset(options, "no", RL_NUL_TERMINATED, &error), RL_UNKNOWN_OPTION);
     generate();
     train();
-    static const int32_t prompt[] = {1, 2, 3};
-    const rl_content content = content_of(prompt, 3);
-    EXPECT_RL_OK(rl_conversation_create(engine, &content, &conversation, &err));
+    renew_conversation();
     EXPECT_RL_OK(weight_of(model, "model.norm.weight", RL_TENSOR_COPY, &tensor, &err));
-    EXPECT_RL_OK(rl_pipeline_create(model, options, &pipeline, &err));
+    renew_pipeline();
     EXPECT_RL_OK(rl_pipeline_queue(pipeline, &queue, &err));
   }
   ~Host() { end(); }
   Host(const Host&) = delete;
+
+  // Another object in place of one in which earlier calls left something.
+  void renew_pipeline() {
+    rl_pipeline_destroy(pipeline);
+    EXPECT_RL_OK(rl_pipeline_create(model, options, &pipeline, &err));
+  }
+  void renew_trainer() {
+    rl_trainer_destroy(trainer);
+    EXPECT_RL_OK(rl_trainer_create(model, options, &trainer, &err));
+  }
+  void renew_buffer() {
+    rl_buffer_destroy(buffer);
+    EXPECT_RL_OK(rl_buffer_create(options, 16, &buffer, &err));
+  }
+  void renew_conversation() {
+    rl_conversation_destroy(conversation);
+    static const int32_t prompt[] = {1, 2, 3};
+    const rl_content content = content_of(prompt, 3);
+    EXPECT_RL_OK(rl_conversation_create(engine, &content, &conversation, &err));
+  }
 
   // Ends every handle; their values stay.
   void end() {

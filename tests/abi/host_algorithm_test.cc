@@ -333,7 +333,7 @@ TEST(AbiReward, OneThatIsNotFiniteIsNamedAndLeavesTheOneBefore) {
   for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     rl_error* error = nullptr;
     EXPECT_EQ(set_reward(batch, 0, bad, &error), RL_NON_FINITE);
-    EXPECT_EQ(text_of(error, RL_ERROR_KEY), "reward");
+    EXPECT_EQ(text_of(error, RL_ERROR_KEY), "scores[0].reward");
     rl_error_release(error);
   }
   rl_sample_view view;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <thread>
 
@@ -81,27 +82,30 @@ TEST(Places, CallbackSafeFunctionsWorkInTheLogCallback) {
 }
 
 TEST(Places, TheLogCallbackDestroysNothingAndReleasesWhatItIsGiven) {
+  std::filesystem::create_directories(RL_TEST_OUTPUT);
   const Host host;
   const InLogCallback calls(host, [&] {
     for (const Row& row : rows()) {
       if (row.ends_a_handle()) Arguments(row, host).call();
     }
   });
-  const auto releases = [](const char* type) {
+  const auto releases = [](const std::string& kind) {
     return std::any_of(rows().begin(), rows().end(),
-                       [&](const Row& row) { return row.name == std::string(type) + "_release"; });
+                       [&](const Row& row) { return row.name == kind + "_release"; });
   };
   for (const Row& row : rows()) {
     const auto is_handle = [](const Parameter& p) {
-      const std::string_view type = p.c_type;  // one, or an array of them
-      return p.is == Is::kHandle || (type.starts_with("const rl_") && type.ends_with("* const*"));
+      const std::string_view type = p.c_type;  // one, an array of them, or one in a struct
+      return !handle_kind(p).empty() ||
+             (type.starts_with("const rl_") && type.ends_with("* const*"));
     };
     if (!row.has_status || !is_handle(row.parameters[0])) continue;
     if (std::count_if(row.parameters.begin(), row.parameters.end(), is_handle) != 1) continue;
     SCOPED_TRACE(row.name);
     Arguments arguments(row, host);
-    EXPECT_EQ(arguments.status() == RL_STALE_HANDLE, releases(row.parameters[0].type))
-        << arguments.complaint();
+    const Parameter& p = row.parameters[0];
+    const std::string kind = p.is == Is::kStructIn ? handle_kind(p) : p.type;
+    EXPECT_EQ(arguments.status() == RL_STALE_HANDLE, releases(kind)) << arguments.complaint();
     arguments.release_results();
   }
   EXPECT_EQ(rl_bytes_data(host.bytes), nullptr);

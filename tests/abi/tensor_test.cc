@@ -279,7 +279,7 @@ TEST_F(Tensors, WeightsThatDoNotFitChangeNothing) {
   expect_refused({}, {}, RL_INVALID_ARGUMENT, "num_weights");
   rl_tensor* const ended = weight(kNorm, RL_TENSOR_COPY);
   rl_tensor_release(ended);
-  expect_refused({kHead, kNorm}, {head, ended}, RL_STALE_HANDLE, "tensors[1]");
+  expect_refused({kHead, kNorm}, {head, ended}, RL_STALE_HANDLE, "weights[1].tensor");
 }
 
 TEST_F(Tensors, WeightsAreNotSetUnderRunningRequestsOrAPipeline) {

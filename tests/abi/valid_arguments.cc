@@ -285,6 +285,13 @@ void Arguments::set_struct(size_t i, const Host& host) {
     rl_algo_packing_init(packing, sizeof *packing);
   } else if (p.type == std::string("rl_score")) {
     *reinterpret_cast<rl_score*>(results_[i]) = score_of(0, 1);
+  } else if (p.type == std::string("rl_reply")) {
+    auto* const reply = reinterpret_cast<rl_reply*>(results_[i]);
+    rl_reply_init(reply, sizeof *reply);
+    reply->ids = prompt;
+    reply->num_ids = 2;
+  } else if (p.type == std::string("rl_host")) {
+    rl_host_init(reinterpret_cast<rl_host*>(results_[i]), sizeof(rl_host));
   } else if (p.type == std::string("rl_turn")) {
     rl_turn_init(reinterpret_cast<rl_turn*>(results_[i]), sizeof(rl_turn));
   } else if (p.type == std::string("rl_content")) {

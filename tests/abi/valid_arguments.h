@@ -43,7 +43,7 @@ class Arguments {
   void release_results();
 
  private:
-  static constexpr size_t kMaxParameters = 12, kMaxResultBytes = 512;
+  static constexpr size_t kMaxParameters = 12, kMaxResultBytes = 1024;
   static constexpr size_t kGarbage = 0x5a;
 
   void set(size_t i, const Host& host);

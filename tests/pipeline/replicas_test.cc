@@ -1,5 +1,7 @@
 // engine.num_engines: the same run at every number of engines, memory as planned, figures of each.
+#include <algorithm>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -19,11 +21,15 @@ using testing::Rig;
 using testing::RunLog;
 using testing::tiny_options;
 
-// What a run generated, with every bit of the log-probs.
+// What a run generated, with every bit of the log-probs. Ids are unique in a runtime, so they are
+// counted from the first of the run.
 std::string generated(const std::vector<SamplePtr>& samples) {
+  uint64_t first = std::numeric_limits<uint64_t>::max();
+  for (const SamplePtr& s : samples) first = std::min(first, s->id);
   std::set<std::string> lines;
   for (const SamplePtr& s : samples) {
-    std::string line = str(static_cast<int>(s->purpose), " ", s->id, " ", s->ordinal, ".", s->slot);
+    std::string line =
+        str(static_cast<int>(s->purpose), " ", s->id - first, " ", s->ordinal, ".", s->slot);
     for (const int32_t id : s->ids) line += str(" ", id);
     line.append(reinterpret_cast<const char*>(s->logprobs.data()), s->logprobs.size() * 4);
     line.append(reinterpret_cast<const char*>(s->logprobs_sampled.data()),

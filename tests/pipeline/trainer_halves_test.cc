@@ -301,7 +301,7 @@ TEST(TrainerSetOptions, AllProblemsAreReportedAndNothingChanges) {
   };
   refused(Code::kNotChangeable, "trainer.max_tokens_per_device",
           {"trainer.max_tokens_per_device=64", "optimizer.lr=1e-4"});
-  refused(Code::kConflict, "checkpoint.dir", {"checkpoint.dir=x"});
+  refused(Code::kConflict, "pipeline.total_steps", {"pipeline.total_steps=9"});
   EXPECT_EQ(refused(Code::kNotChangeable, "engine.block_size",
                     {"engine.block_size=32", "runtime.seed=9"}),
             2u);

@@ -17,7 +17,7 @@ def everything(host, pipelines):
     return [
         (host.options, lambda o: o["runtime.seed"]), (host.runtime, lambda o: o.threads),
         (rl.Plan(host.options, rl.Use.MODEL), len), (host.model, lambda o: o.info),
-        (rl.Profiler(host.runtime), lambda o: o.stats()), (conversation, lambda o: o.info),
+        (rl.Profiler(host.runtime), lambda o: o.count()), (conversation, lambda o: o.info),
         (host.model.weight(host.model.weight_names[0]), lambda o: o.shape),
         (batch, len), (step, lambda o: o.metric("actor/loss")), (engine, lambda o: o.stats()),
         (trainer, lambda o: o.publish()), (rl.Buffer(host.options, 8), lambda o: o.stats()),

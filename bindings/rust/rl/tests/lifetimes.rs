@@ -74,7 +74,6 @@ fn objects_may_be_dropped_on_another_thread() {
 fn a_run_waits_for_what_computes() {
     let mut options = options();
     options.set("runtime.busy_timeout_ns", "1h").unwrap();
-    options.set_u64("pipeline.total_steps", 1).unwrap();
     let runtime = rl::Runtime::new(&options).unwrap();
     let open = |usage| rl::Model::open(&runtime, &options, usage).unwrap();
     let engine = rl::Engine::new(&open(rl::Use::Generate), None).unwrap();
