@@ -726,7 +726,7 @@ RL_API rl_status rl_model_render_chat(const rl_model* model, const char* chat, s
 RL_API rl_status rl_model_get_info(const rl_model* model, rl_model_info* info, rl_error** err);
 
 /* Token ids that end a response, int32_t each: the model's own, then those that end an assistant
- * turn. Thread: any. */
+ * turn. Engines end at the model's own; sampling.stop_token_ids adds others. Thread: any. */
 RL_API rl_status rl_model_eos_ids(const rl_model* model, rl_bytes** ids, rl_error** err);
 
 /* The version of the model's weights: 0 as loaded, one more with each publication. Thread: any. */
@@ -1313,7 +1313,8 @@ typedef struct rl_request {
   size_t num_prompt;     /* at least 1; 0 with resume */
   uint64_t num_samples;  /* number of samples of this prompt, which share its KV; 1 .. 65536; 1 with
                             resume */
-  const rl_options* sampling; /* options sampling.* for this request; NULL: those of the engine */
+  const rl_options* sampling; /* a set of all options sampling.* for this request, in place of the
+                                 engine's; NULL: those of the engine */
   int64_t priority; /* -2^20 .. 2^20 with engine.scheduling_policy = priority, else 0; higher runs
                        first. Each step of priority overtakes at most 4,096 earlier requests */
   const rl_sample_view* resume; /* NULL, or the sample to continue, copied; see rl_engine_submit */
@@ -1531,7 +1532,7 @@ RL_API void rl_content_init(rl_content* content, size_t size);
 /* How the model generates a turn. */
 typedef struct rl_turn {
   size_t struct_size;
-  const rl_options* sampling; /* options sampling.* for this turn; NULL: those of the engine */
+  const rl_options* sampling; /* as in rl_request */
   int64_t priority;           /* as in rl_request */
 } rl_turn;
 
@@ -1562,8 +1563,9 @@ RL_API rl_status rl_conversation_append(rl_conversation* conversation, const rl_
                                         rl_error** err);
 
 /* Queues a turn of the model, as rl_engine_submit does with resume: at most sampling.max_new_tokens
- * more tokens. turn may be NULL: the defaults. All turns must have the same sampling.temperature
- * and sampling.logprobs. Thread: any. */
+ * more tokens, for which there must be room within engine.max_model_len, else it is
+ * RL_OUT_OF_RANGE. turn may be NULL: the defaults. All turns must have the same
+ * sampling.temperature and sampling.logprobs. Thread: any. */
 RL_API rl_status rl_conversation_generate(rl_conversation* conversation, const rl_turn* turn,
                                           rl_error** err);
 
@@ -1608,7 +1610,8 @@ typedef struct rl_take {
   size_t struct_size;
   uint64_t min_groups; /* wait for so many; at least 1, and no more than the buffer has room for */
   uint64_t max_groups; /* at least min_groups */
-  uint64_t version;    /* version of the weights that are to be trained, for buffer.max_staleness */
+  uint64_t version; /* version of the weights that are to be trained, for buffer.max_staleness; 0:
+                       no group is stale */
 } rl_take;
 
 /* Initialises an rl_take: zeroes the `size` bytes of *take and sets struct_size, min_groups 1 and
@@ -1889,11 +1892,11 @@ RL_API rl_status rl_trainer_save(rl_trainer* trainer, const rl_checkpoint* check
  * trainer on a model from the same files, with the options that the saved one had. It publishes the
  * weights under the version they had, and the trainer goes on with the same bits. *state is the
  * text of the host. Everything is checked first: RL_NOT_FOUND and RL_DATA_LOSS name the file,
- * RL_INCOMPATIBLE when options, frozen weights or the micro-batch differ from those of the saved
- * trainer, or when the checkpoint is a pipeline's. A failure leaves the weights unchanged; if
- * reading failed half-way, the optimizer is lost, and steps and saves are RL_FAILED_PRECONDITION
- * until a load succeeds. RL_BUSY while something computes or requests of the model run. Thread:
- * any. */
+ * RL_INCOMPATIBLE when frozen weights, the micro-batch or options of rl_options_identity, such as
+ * model.path, differ from those of the saved trainer, or when the checkpoint is a pipeline's. A
+ * failure leaves the weights unchanged; if reading failed half-way, the optimizer is lost, and
+ * steps and saves are RL_FAILED_PRECONDITION until a load succeeds. RL_BUSY while something
+ * computes or requests of the model run. Thread: any. */
 RL_API rl_status rl_trainer_load(rl_trainer* trainer, const char* path, size_t path_len,
                                  rl_bytes** state, rl_error** err);
 

@@ -210,6 +210,15 @@ TEST(Codes, OfConversations) {
   rl_conversation* conversation = nullptr;
   EXPECT_EQ(rl_conversation_create(host.engine, &content, &conversation, nullptr), RL_OUT_OF_RANGE);
   EXPECT_EQ(rl_conversation_append(host.conversation, &content, nullptr), RL_OUT_OF_RANGE);
+  // There is no room for all tokens of a turn.
+  rl_options* sampling = nullptr;
+  EXPECT_RL_OK(rl_options_clone(host.options, &sampling, &err));
+  set(sampling, "sampling.max_new_tokens", "62");
+  rl_turn turn;
+  rl_turn_init(&turn, sizeof turn);
+  turn.sampling = sampling;
+  EXPECT_EQ(rl_conversation_generate(host.conversation, &turn, nullptr), RL_OUT_OF_RANGE);
+  rl_options_destroy(sampling);
   EXPECT_RL_OK(rl_conversation_generate(host.conversation, nullptr, &err));
   rl_batch* batch = nullptr;
   EXPECT_EQ(rl_conversation_generate(host.conversation, nullptr, nullptr), RL_FAILED_PRECONDITION);
