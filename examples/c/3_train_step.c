@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
   set(options, "sampling.max_new_tokens", "16");
   set(options, "optimizer.lr", "1e-4");
   check(rl_runtime_create(RL_ABI_VERSION, options, &runtime, &err));
-  check(rl_model_open(runtime, options, RL_USE_TRAIN, &model, &err));
+  check(rl_model_open(runtime, options, RL_USE_PARTS, &model, &err));
   check(rl_engine_create(model, options, &engine, &err));
   check(rl_trainer_create(model, options, &trainer, &err));
   check(rl_buffer_create(options, GROUP, &buffer, &err));

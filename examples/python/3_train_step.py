@@ -59,7 +59,7 @@ def main(path):
         "model.path": path, "engine.max_num_seqs": 8, "engine.max_model_len": 64,
         "pipeline.samples_per_prompt": GROUP, "sampling.max_new_tokens": 16, "optimizer.lr": 1e-4})
     runtime = rl.Runtime(options)
-    model = rl.Model(runtime, options, rl.Use.TRAIN)
+    model = rl.Model(runtime, options, rl.Use.PARTS)
     engine, trainer = rl.Engine(model, options), rl.Trainer(model, options)
     buffer = rl.Buffer(options, GROUP)
 

@@ -90,7 +90,7 @@ fn run() -> rl::Result<ExitCode> {
     options.set("sampling.max_new_tokens", "16")?;
     options.set("optimizer.lr", "1e-4")?;
     let runtime = rl::Runtime::new(&options)?;
-    let model = rl::Model::open(&runtime, &options, rl::Use::Train)?;
+    let model = rl::Model::open(&runtime, &options, rl::Use::Parts)?;
     let engine = rl::Engine::new(&model, &options)?;
     let trainer = rl::Trainer::new(&model, &options)?;
     let buffer = rl::Buffer::new(&options, GROUP as u64)?;

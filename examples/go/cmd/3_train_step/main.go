@@ -89,7 +89,7 @@ func main() {
 	check(options.Set("sampling.max_new_tokens", "16"))
 	check(options.Set("optimizer.lr", "1e-4"))
 	runtime := must(rl.NewRuntime(options))
-	model := must(runtime.Open(options, rl.UseTrain))
+	model := must(runtime.Open(options, rl.UseParts))
 	engine := must(model.NewEngine(options))
 	trainer := must(model.NewTrainer(options))
 	buffer := must(rl.NewBuffer(options, group))
