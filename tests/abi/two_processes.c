@@ -1,6 +1,7 @@
 /* Two processes train one model: one samples, one trains. Groups go to the trainer as the bytes of
  * rl_batch_export, weights come back as tensors, through pipes, for ten steps. Both must end with
- * the digest of the run of one process, bit for bit, and so must the copy that samples.
+ * the digest of the run of one process, bit for bit, and so must the copy that samples. The page
+ * docs/embedding.md quotes the regions.
  *
  *   two_processes MODEL       MODEL is a Hugging Face directory without a tokenizer
  *
@@ -17,6 +18,7 @@
 
 enum { STEPS = 10, PROMPTS = 3, GROUP = 4, MAX_DIMS = 8 };
 
+/* region: dlpack */
 /* DLPack's struct, as a host without dlpack.h declares it. */
 struct DLManagedTensorVersioned {
   uint32_t major, minor;
@@ -34,6 +36,7 @@ struct DLManagedTensorVersioned {
     uint64_t byte_offset;
   } t;
 };
+/* end of region */
 
 /* ---- errors and pipes ---- */
 
@@ -192,6 +195,7 @@ static void train_step(const host* h, const rl_batch* sampled, uint64_t version)
 
 /* ---- what goes through the pipes ---- */
 
+/* region: groups */
 static void send_batch(int fd, const rl_batch* batch) {
   rl_bytes* bytes = NULL;
   uint64_t size;
@@ -214,10 +218,15 @@ static rl_batch* receive_batch(int fd) {
   free(data);
   return batch;
 }
+/* end of region */
 
-/* The values of every weight, in the order of the model. */
+/* region: send_weights */
+/* The version of the weights, then the values of every weight, in the order of the model. */
 static void send_weights(int fd, const rl_model* model) {
+  uint64_t version = 0;
   size_t i;
+  check(rl_model_version(model, &version, &err));
+  write_all(fd, &version, sizeof version);
   for (i = 0; i < rl_model_weight_count(model); ++i) {
     const char* name = NULL;
     rl_tensor* tensor = NULL;
@@ -230,7 +239,9 @@ static void send_weights(int fd, const rl_model* model) {
     rl_tensor_release(tensor);
   }
 }
+/* end of region */
 
+/* region: receive_weight */
 static void free_tensor(struct DLManagedTensorVersioned* self) {
   free(self->t.data);
   free(self->t.shape);
@@ -259,26 +270,31 @@ static rl_tensor* receive_weight(int fd, const host* h, const char* name) {
   memcpy(made->t.shape, info.shape, info.num_dims * sizeof *info.shape);
   read_all(fd, made->t.data, info.num_elements * sizeof(float));
   rl_tensor_release(present);
-  check(rl_tensor_import_dlpack(h->runtime, made, NULL, 0, &tensor, &err));
+  check(rl_tensor_import_dlpack(h->runtime, made, NULL, 0, &tensor, &err)); /* owns `made` now */
   return tensor;
 }
+/* end of region */
 
+/* region: receive_weights */
 static void receive_weights(int fd, const host* h, uint64_t expected_version) {
   const size_t count = rl_model_weight_count(h->model);
   rl_weight* const weights = calloc(count, sizeof *weights);
-  uint64_t version = 0;
+  uint64_t theirs = 0, version = 0;
   size_t i;
   if (weights == NULL) fail("no memory");
+  read_all(fd, &theirs, sizeof theirs);
   for (i = 0; i < count; ++i) {
     rl_weight_init(&weights[i], sizeof weights[i]);
     check(rl_model_weight_name(h->model, i, &weights[i].name, &err));
     weights[i].tensor = receive_weight(fd, h, weights[i].name);
   }
-  check(rl_model_set_weights(h->model, weights, count, NULL, 0, &version, &err));
+  /* Under the number that they have where they were trained. */
+  check(rl_model_set_weights(h->model, weights, count, NULL, theirs, &version, &err));
   if (version != expected_version) fail("the versions of the processes differ");
   for (i = 0; i < count; ++i) rl_tensor_release((rl_tensor*)weights[i].tensor);
   free(weights);
 }
+/* end of region */
 
 /* ---- the processes ---- */
 
@@ -301,6 +317,7 @@ static uint64_t run_alone(const char* path, ends e) {
   return close_host(&h);
 }
 
+/* region: sampler */
 static uint64_t run_sampler(const char* path, ends e) {
   host h = open_host(path, "1", RL_USE_GENERATE);
   uint64_t step;
@@ -312,7 +329,9 @@ static uint64_t run_sampler(const char* path, ends e) {
   }
   return close_host(&h);
 }
+/* end of region */
 
+/* region: trainer */
 static uint64_t run_trainer(const char* path, ends e) {
   host h = open_host(path, "2", RL_USE_TRAIN);
   uint64_t step;
@@ -329,6 +348,7 @@ static uint64_t run_trainer(const char* path, ends e) {
   }
   return close_host(&h);
 }
+/* end of region */
 
 /* Starts a process that writes its digest to e.result. `theirs` are ends of pipes that it does not
  * have. */
