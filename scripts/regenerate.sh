@@ -15,4 +15,5 @@ python3 tools/gen_reference.py
 python3 tools/gen_rust.py write
 python3 tools/gen_go_constants.py
 python3 tools/gen_python.py
+python3 tools/check_readme.py --write
 git status --short >&2
