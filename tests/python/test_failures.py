@@ -1,4 +1,6 @@
 """What goes wrong is an exception with all that librl says of it."""
+import pickle
+
 import pytest
 
 import rl
@@ -54,6 +56,19 @@ def test_results_that_are_no_failures_have_exceptions_of_their_own(open_host):
     with pytest.raises(rl.Interrupted):
         pipeline.next()
     assert not issubclass(rl.Timeout, rl.Error)
+
+
+def test_exceptions_go_to_other_processes():
+    with pytest.raises(rl.Error) as raised:
+        rl.Options({"engine.blok_size": 64, "runtime.sed": 1})
+    error = pickle.loads(pickle.dumps(raised.value))
+    assert type(error) is type(raised.value) and str(error) == str(raised.value)
+    assert (error.code, error.key, error.nearest) == (
+        raised.value.code, raised.value.key, raised.value.nearest)
+    assert [part.key for part in error.parts] == [part.key for part in raised.value.parts]
+    closed = pickle.loads(pickle.dumps(rl.ClosedError("engine")))
+    assert closed.code is rl.Code.STALE_HANDLE and str(closed) == str(rl.ClosedError("engine"))
+    assert pickle.loads(pickle.dumps(rl.Timeout(rl.Code.TIMEOUT))).code is rl.Code.TIMEOUT
 
 
 def test_arrays_of_a_wrong_length_never_reach_librl(host):

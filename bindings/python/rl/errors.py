@@ -3,13 +3,27 @@ that was asked for."""
 from __future__ import annotations
 
 import ctypes
+from typing import Any, Callable
 
 from ._library import lib
 from ._record import text_at
 from .constants import RESULTS, Code, ErrorField
 
 
-class Error(Exception):
+class _Portable(Exception):
+    """Exceptions that go to other processes by pickle, with all but their causes."""
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[_Portable], args: tuple[Any, ...], fields: dict[str, Any]) -> _Portable:
+    made = kind.__new__(kind, *args)  # __init__ takes other arguments
+    made.__dict__.update(fields)
+    return made
+
+
+class Error(_Portable):
     """A failure of librl. str() is all that librl says of it, for a log; what caused it is
     __cause__."""
 
@@ -40,7 +54,7 @@ class CallbackError(Error):
     """A function of the host that librl called has raised; its exception is __cause__."""
 
 
-class Outcome(Exception):
+class Outcome(_Portable):
     """A call ended without a failure and without what was asked for."""
 
     code: Code
