@@ -1,9 +1,12 @@
 #!/bin/bash
-# 4_grpo as a Slurm job that goes on where it stopped. Five minutes before the time limit the run
-# gets the signal of Ctrl-C and ends with a checkpoint. Until all steps are done the job then queues
-# itself again, and --resume finds the newest checkpoint.
+# 4_grpo, which embeds a pipeline, as a Slurm job that goes on where it stopped. Five minutes before
+# the time limit the program gets the signal of Ctrl-C and ends with a checkpoint. Until all steps
+# are done the job then queues itself again, and --resume finds the newest checkpoint.
 #
-#   sbatch examples/deploy/slurm.sh MODEL TRAIN.jsonl EVAL.jsonl OUT      paths that all nodes see
+#   sbatch examples/deploy/slurm.sh MODEL TRAIN.jsonl EVAL.jsonl OUT STEPS [ARGUMENT]...
+#
+# All nodes see the paths. RL_PROGRAM is the 4_grpo of any language; ARGUMENTs are for it, such as
+# --set optimizer.lr=1e-6.
 #
 #SBATCH --job-name=grpo
 #SBATCH --nodes=1
@@ -16,18 +19,19 @@
 #SBATCH --signal=INT@300
 set -euo pipefail
 
-readonly prefix=${RL_PREFIX:-/usr/local} # where librl and the programs are installed
-readonly model=$1 train=$2 heldout=$3 out=$4
-readonly steps=2000
+readonly program=${RL_PROGRAM:-/usr/local/bin/4_grpo}
+readonly model=$1 train=$2 heldout=$3 out=$4 steps=$5
+shift 5
 
-# One process that owns all its cores: librl starts as many threads as it is told and no more. The
-# budget stays below --mem, so a plan that would not fit is refused at the start instead of killed
+# One process that owns all its cores: librl starts as many threads as it is told and no more, and
+# srun does not take --cpus-per-task over from sbatch. The budget, which Slurm gives in MiB, leaves
+# room for the program itself; a plan that would not fit is refused at the start instead of killed
 # in the night.
-srun --cpu-bind=cores "$prefix/bin/4_grpo" \
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --cpu-bind=cores "$program" \
   --model "$model" --data "$train" --eval "$heldout" --out "$out" --steps "$steps" --resume \
   --set runtime.threads="$SLURM_CPUS_PER_TASK" \
-  --set runtime.memory_budget_bytes=30GiB \
-  --set checkpoint.every_steps=50
+  --set runtime.memory_budget_bytes=$((SLURM_MEM_PER_NODE - 2048))MiB \
+  --set checkpoint.every_steps=50 "$@"
 
 # A run that was stopped has a summary too, with the steps that it came to.
 done_steps=$(python3 -c 'import json, sys; print(int(json.load(open(sys.argv[1]))["steps"]))' \
