@@ -21,6 +21,7 @@ except ImportError:
 SMALL = ["sampling.max_new_tokens=8", "eval.max_new_tokens=4", "pipeline.prompts_per_step=2",
          "pipeline.samples_per_prompt=2"]
 MANY = 9999  # steps that are never done
+PATIENCE_S = 250  # for what takes a second on a free machine
 STUBS = {  # in place of the programs of Slurm and Ray
     "srun": 'while [[ $1 == --* ]]; do echo "$1" >>"$STUBS/srun.log"; shift; done\n'
             'echo $$ >"$STUBS/pid"\nexec "$@"',
@@ -62,7 +63,7 @@ class Job:
                 self.stop(job)
                 break
         shown = job.stdout.read()
-        status = job.wait(timeout=120)
+        status = job.wait(timeout=PATIENCE_S)
         expect("stopped after step" in shown, f"no word of the end in {shown!r}")
         expect(2 <= self.steps() < MANY, f"{self.steps()} steps")
         expect(list((self.directory / "run/checkpoints").iterdir()), "there is no checkpoint")
@@ -71,7 +72,7 @@ class Job:
     def finished(self, steps, *more):
         """The exit status of a job that nobody stops."""
         job = self.start(steps, *more)
-        job.communicate(timeout=120)
+        job.communicate(timeout=PATIENCE_S)
         return job.returncode
 
     def steps(self):
@@ -149,7 +150,7 @@ def slurm(job):
 def slurm_ray(job):
     words = [job.model, "--out", str(job.directory / "run"), "--steps", "8", "--threads", "1"]
     whole = job.start(8, "--set", "a=b")
-    shown = whole.communicate(timeout=60)[0]
+    shown = whole.communicate(timeout=PATIENCE_S)[0]
     expect(shown.split() == [*words, "--set", "a=b"], f"the program was given {shown!r}")
     expect(whole.returncode == 0 and not job.log("scontrol"), "a job that is done was not left")
     ray = job.log("ray")
@@ -158,7 +159,7 @@ def slurm_ray(job):
     ends = job.start(8, "--wait")
     ends.stdout.readline()
     ends.send_signal(signal.SIGUSR1)
-    status = ends.wait(timeout=60)
+    status = ends.wait(timeout=PATIENCE_S)
     job.stop(ends, signal.SIGKILL)  # as requeuing does
     expect((status, job.log("scontrol")) == (0, ["requeue 77"]),
            f"exit status {status} and {job.log('scontrol')} of a job whose time is up")

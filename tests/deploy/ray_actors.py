@@ -39,7 +39,7 @@ def run(command, *words, kills=None):
             pairs.append((int(step[2]), int(step[3])))
             if kills and int(step[1]) in kills:
                 os.kill(pairs[-1][kills[int(step[1])]], signal.SIGKILL)
-    expect(process.wait(timeout=60) == 0, f"exit status {process.returncode}")
+    expect(process.wait(timeout=250) == 0, f"exit status {process.returncode}")
     digest = re.fullmatch(r"\d+ steps, weights ([0-9a-f]{16})\n", shown[-1])
     expect(digest, f"no digest in {shown[-1]!r}")
     return digest[1], pairs

@@ -67,7 +67,7 @@ def test_actors_that_are_killed_are_replaced_and_change_nothing(capsys, tmp_path
     def get(future):
         if actor := killed.get(next(waits)):
             actor.kill()
-        return future.result(timeout=100)
+        return future.result(timeout=250)
 
     assert digest_of(capsys, STEPS, rollout, trainer, get)[0] == expected
     assert (rollout.launches, trainer.launches) == (2, 2)
@@ -145,5 +145,5 @@ def test_the_program_refuses_what_is_wrong_before_ray_starts():
             ([MODEL, "--out", "here", "--alone"], 2, "not allowed with"),
             ([MODEL, "--alone", "--set", "optimizer.lrr=1"], 1, "optimizer.lr")):
         done = subprocess.run([sys.executable, program, *words], capture_output=True, text=True,
-                              timeout=100, check=False)
+                              timeout=250, check=False)
         assert (done.returncode, text in done.stderr) == (status, True), done.stderr
