@@ -146,9 +146,11 @@ TEST(Codes, OfOptionsThatTheModelWasNotOpenedWith) {
   EXPECT_EQ(rl_pipeline_create(host.model, host.options, &pipeline, nullptr), RL_CONFLICT);
 }
 
-TEST(Codes, OfOptionsWithoutAModel) {
+TEST(Codes, OfTextWithoutATokenizer) {
   const Host host;
-  EXPECT_RL_OK(rl_options_unset(host.options, "model.path", kText, &err));
+  const char* const texts[] = {"x"};
+  EXPECT_RL_OK(
+      rl_options_set_string_list(host.options, "sampling.stop", kText, texts, nullptr, 1, &err));
   rl_pipeline* pipeline = nullptr;
   EXPECT_EQ(rl_pipeline_create(host.model, host.options, &pipeline, nullptr),
             RL_FAILED_PRECONDITION);
