@@ -507,6 +507,11 @@ RL_API rl_status rl_runtime_create(uint32_t header_abi, const rl_options* option
  * any. */
 RL_API void rl_runtime_destroy(rl_runtime* runtime);
 
+/* The options that the runtime was created with, every one with its value, as a set of its own:
+ * changing it changes nothing else, and another object can be created with it. Every object that
+ * takes options has such a function. Thread: any. */
+RL_API rl_status rl_runtime_options(const rl_runtime* runtime, rl_options** out, rl_error** err);
+
 /* Sets the runtime's log sink; there is at most one. fn may be NULL: then nothing is logged, as in
  * a new runtime. runtime.log_level sets the least important level that is passed on. user_data is
  * consumed, also on failure. Once this returns, the previous sink is not called any more. Thread:
@@ -604,6 +609,10 @@ RL_API rl_status rl_plan_create(const rl_options* options, int32_t use, rl_plan*
 /* Ends the handle and the texts of its items. Thread: any; callback-safe. */
 RL_API void rl_plan_release(rl_plan* plan);
 
+/* The options that the plan was made for, as rl_runtime_options returns those of a runtime. Thread:
+ * any. */
+RL_API rl_status rl_plan_options(const rl_plan* plan, rl_options** out, rl_error** err);
+
 /* The totals of the plan and the sizes that it chose. Thread: any. */
 RL_API rl_status rl_plan_get_info(const rl_plan* plan, rl_plan_info* info, rl_error** err);
 
@@ -670,6 +679,10 @@ RL_API rl_status rl_model_open(rl_runtime* runtime, const rl_options* options, i
 
 /* Ends the handle. The model itself lives until the last object made from it ends. Thread: any. */
 RL_API void rl_model_destroy(rl_model* model);
+
+/* The options that the model was opened with, as rl_runtime_options returns those of a runtime.
+ * Thread: any. */
+RL_API rl_status rl_model_options(const rl_model* model, rl_options** out, rl_error** err);
 
 /* Saves the model as a Hugging Face directory that transformers can open: configuration, weights in
  * dtype (RL_DTYPE_F32 or RL_DTYPE_BF16), tokenizer. The directory appears complete by one rename or
@@ -844,30 +857,35 @@ enum {
   RL_EVENT_TURN = 2,  /* a sample (rl_event_sample) waits for a reply to the model's turn
                          (pipeline.turns): rl_pipeline_reply. count = number of the turn, from 1;
                          text = what the model generated in it */
-  RL_EVENT_STEP = 3,  /* a training step ended: step, version, metrics */
+  RL_EVENT_STEP = 3,  /* a training step ended: step, version, metrics, count */
   RL_EVENT_EVAL = 4,  /* an evaluation ended: step, version, value = mean reward, count = samples
                          scored, metrics */
-  RL_EVENT_CHECKPOINT = 5,    /* a checkpoint is on disk: step, text = its path */
-  RL_EVENT_GROUP_DROPPED = 6, /* a group was dropped: ordinal, purpose, reason, text = why */
-  RL_EVENT_ENGINE_STATS = 7,  /* an engine's interval of engine.stats_interval_ns ended: step,
-                                 version, count = number of the engine, metrics */
-  RL_EVENT_GROUP = 8,         /* all samples of a group wait for their rewards, for judges that
-                                 compare them (pipeline.score_events): count = number of samples,
-                                 rl_event_sample in the order of their slots */
-  RL_EVENT_FINISHED = 9,      /* a sample (rl_event_sample) of an engine has finished
-                                 (rl_engine_set_queue); rl_engine_take returns it too, unless it is
-                                 a turn of a conversation */
-  RL_EVENT_TOKENS = 10,       /* an engine has sampled tokens (engine.stream_tokens): the ids of
-                                 rl_event_sample, whose num_prompt is 0, and its text; they come
-                                 before the sample's RL_EVENT_FINISHED */
-  RL_EVENT_ENGINE_FAILED = 11 /* a step on an engine's own thread (engine.thread) failed, and the
-                                 engine is paused: text = why. rl_engine_unpause tries again */
+  RL_EVENT_CHECKPOINT = 5,     /* a checkpoint is on disk: step, text = its path, count */
+  RL_EVENT_GROUP_DROPPED = 6,  /* a group was dropped: ordinal, data_row, purpose, reason, text =
+                                  why, count */
+  RL_EVENT_ENGINE_STATS = 7,   /* an engine's interval of engine.stats_interval_ns ended: step,
+                                  version, count = number of the engine, metrics */
+  RL_EVENT_GROUP = 8,          /* all samples of a group wait for their rewards, for judges that
+                                  compare them (pipeline.score_events): count = number of samples,
+                                  rl_event_sample in the order of their slots */
+  RL_EVENT_FINISHED = 9,       /* a sample (rl_event_sample) of an engine has finished
+                                  (rl_engine_set_queue); rl_engine_take returns it too, unless it is
+                                  a turn of a conversation */
+  RL_EVENT_TOKENS = 10,        /* an engine has sampled tokens (engine.stream_tokens): the ids of
+                                  rl_event_sample, whose num_prompt is 0, and its text; they come
+                                  before the sample's RL_EVENT_FINISHED */
+  RL_EVENT_ENGINE_FAILED = 11, /* a step on an engine's own thread (engine.thread) failed, and the
+                                  engine is paused: text = why. rl_engine_unpause tries again */
+  RL_EVENT_GROUPS = 12,        /* complete groups wait in a buffer (rl_buffer_set_queue): count =
+                                  number of them as the event was taken from its queue */
+  RL_EVENT_PUBLISHED = 13      /* engines read the weights of a trainer from now on
+                                  (rl_trainer_set_queue): step, version, count */
 };
 
 /* Why a group was dropped. */
 enum {
   RL_DROP_NONE = 0,
-  RL_DROP_STALE = 1,          /* reserved: not used yet */
+  RL_DROP_STALE = 1,          /* rl_buffer_take: it was older than buffer.max_staleness allows */
   RL_DROP_ABORTED = 2,        /* the run failed */
   RL_DROP_REWARD_ERROR = 3,   /* the host scored a sample with a failure */
   RL_DROP_REWARD_TIMEOUT = 4, /* a reward did not come within pipeline.reward_timeout_ns, or a reply
@@ -878,7 +896,7 @@ enum {
   RL_DROP_OVERLONG = 7,       /* reserved */
   RL_DROP_POISONED = 8,       /* reserved */
   RL_DROP_ROLLBACK = 9,       /* reserved */
-  RL_DROP_CANCELLED = 10,     /* reserved */
+  RL_DROP_CANCELLED = 10,     /* rl_buffer_drop */
   RL_DROP_SHUTDOWN = 11       /* the run was stopped */
 };
 
@@ -893,14 +911,15 @@ typedef struct rl_event_view {
   uint64_t ordinal; /* ordinal of the group */
   int64_t data_row;
   double value;
-  uint64_t count;
+  uint64_t count; /* as its kind says; of a step, a checkpoint, a dropped group or a publication:
+                     number of events that its sender left out before it (rl_trainer_set_queue) */
   size_t num_metrics; /* number of metrics; rl_event_metric reads them */
   const char* text;   /* owner: the event */
   size_t text_len;
   int32_t purpose; /* RL_PURPOSE_TRAIN ...; evaluations count their ordinals separately */
   int32_t reserved;
-  uint64_t source; /* number of the engine that sent it (rl_engine_set_queue); 0 for pipelines and
-                      trainers */
+  uint64_t source; /* number of the engine, buffer or trainer that sent it (rl_engine_set_queue); 0
+                      for pipelines, and in events that calls of a trainer return */
 } rl_event_view;
 
 /* Initialises an rl_event_view: zeroes the `size` bytes of *view and sets struct_size. NULL or a
@@ -949,11 +968,17 @@ RL_API rl_status rl_event_metric_named(const rl_event* event, const char* name, 
  * pipeline. Thread: any; callback-safe. */
 RL_API void rl_event_release(rl_event* event);
 
-/* A queue holds events until a host takes them. A pipeline has one (rl_pipeline_queue), and engines
- * put their events into one that the host gives them (rl_engine_set_queue): that of a pipeline or
- * one of its own. So a host can wait for all of them with one call or on one descriptor. */
+/* A queue holds events until a host takes them. A pipeline has one (rl_pipeline_queue), and
+ * engines, buffers and trainers put their events into one that the host gives them
+ * (rl_engine_set_queue, rl_buffer_set_queue, rl_trainer_set_queue): that of a pipeline or one of
+ * its own. So a host can wait for all of them with one call or on one descriptor.
+ *
+ * A sender keeps its queue alive, and drops its events once the pipeline of the queue has ended. An
+ * engine sends every event, read or not. A buffer has one RL_EVENT_GROUPS unread at most. Of the
+ * other events of a buffer or a trainer 1,024 are unread at most: further ones are left out, and
+ * the next one that is sent has their number in `count`. */
 
-/* Creates a queue, for any number of engines. RL_RESOURCE_EXHAUSTED when no file descriptor is
+/* Creates a queue, for any number of senders. RL_RESOURCE_EXHAUSTED when no file descriptor is
  * left. Thread: any. */
 RL_API rl_status rl_event_queue_create(rl_event_queue** out, rl_error** err);
 
@@ -971,7 +996,7 @@ RL_API rl_status rl_event_queue_interrupt(rl_event_queue* queue, rl_error** err)
 /* A file descriptor for poll and epoll. It is readable when rl_event_queue_next with timeout 0
  * would return something other than RL_TIMEOUT, hence permanently once that is RL_DONE. It is
  * written at every event, so edge-triggered waiting is safe. Never read or close it. It ends with
- * the last of the queue's handles, its pipeline and its engines. -1 for a handle that is not live.
+ * the last of the queue's handles, its pipeline and its senders. -1 for a handle that is not live.
  * Thread: any; callback-safe. */
 RL_API int32_t rl_event_queue_fd(const rl_event_queue* queue);
 
@@ -1200,6 +1225,11 @@ RL_API rl_status rl_pipeline_evaluate(rl_pipeline* pipeline, rl_error** err);
 RL_API rl_status rl_pipeline_set_options(rl_pipeline* pipeline, const rl_options* options,
                                          rl_error** err);
 
+/* The options of the pipeline, as rl_runtime_options returns those of a runtime, with the values
+ * that rl_pipeline_set_options has changed, also those that hold from the next step on. Thread:
+ * any. */
+RL_API rl_status rl_pipeline_options(const rl_pipeline* pipeline, rl_options** out, rl_error** err);
+
 /* State and accounting of the run. Thread: any. */
 RL_API rl_status rl_pipeline_get_stats(const rl_pipeline* pipeline, rl_pipeline_stats* stats,
                                        rl_error** err);
@@ -1423,10 +1453,13 @@ RL_API rl_status rl_engine_drain(rl_engine* engine, int64_t timeout_ns, rl_error
 
 /* Sends the engine's events to a queue from now on: RL_EVENT_FINISHED, RL_EVENT_TOKENS and
  * RL_EVENT_ENGINE_FAILED. source is the number of the engine in them. queue may be NULL: then there
- * are none, as before the first call. The engine keeps the queue alive; one whose pipeline has
- * ended drops them. Samples that are unfinished now send no RL_EVENT_TOKENS. Thread: any. */
+ * are none, as before the first call. Samples that are unfinished now send no RL_EVENT_TOKENS.
+ * Thread: any. */
 RL_API rl_status rl_engine_set_queue(rl_engine* engine, rl_event_queue* queue, uint64_t source,
                                      rl_error** err);
+
+/* The options of the engine, as rl_runtime_options returns those of a runtime. Thread: any. */
+RL_API rl_status rl_engine_options(const rl_engine* engine, rl_options** out, rl_error** err);
 
 /* Takes the samples that finished since the last call, in order of completion; if the call fails
  * they are still there. RL_WOULD_BLOCK when none has finished but some requests are unfinished,
@@ -1646,6 +1679,19 @@ RL_API void rl_drop_init(rl_drop* drop, size_t size);
 RL_API rl_status rl_buffer_drop(rl_buffer* buffer, const rl_drop* drop, uint64_t* num_samples,
                                 rl_error** err);
 
+/* Sends the buffer's events to a queue from now on, so that nobody has to wait in rl_buffer_take:
+ * RL_EVENT_GROUPS when groups become complete, at once if some are, and RL_EVENT_GROUP_DROPPED for
+ * each group that is removed and not taken. Take with a timeout of 0 after an RL_EVENT_GROUPS: with
+ * another reader there may be fewer groups than it says, and those that buffer.max_staleness does
+ * not allow are removed only then. The next group that becomes complete after the event was taken
+ * from the queue sends another one. source is the number of the buffer in its events. queue may be
+ * NULL: then there are none, as before the first call. Thread: any. */
+RL_API rl_status rl_buffer_set_queue(rl_buffer* buffer, rl_event_queue* queue, uint64_t source,
+                                     rl_error** err);
+
+/* The options of the buffer, as rl_runtime_options returns those of a runtime. Thread: any. */
+RL_API rl_status rl_buffer_options(const rl_buffer* buffer, rl_options** out, rl_error** err);
+
 /* What a buffer holds, and counts of samples since it was created: put = taken + dropped + stale +
  * samples. */
 typedef struct rl_buffer_stats {
@@ -1854,6 +1900,19 @@ RL_API rl_status rl_trainer_apply(rl_trainer* trainer, rl_event** out, rl_error*
  * two of them it leaves the model half-trained (rl_trainer_step); after the last one the step is
  * finished. No effect while the trainer runs neither. Thread: any. */
 RL_API rl_status rl_trainer_cancel(rl_trainer* trainer, rl_error** err);
+
+/* Sends the trainer's events to a queue from now on, for whoever does not call it: RL_EVENT_STEP,
+ * with its metrics, for each step and each rl_trainer_apply; RL_EVENT_PUBLISHED for weights that a
+ * step, an apply, rl_trainer_publish or rl_trainer_load has published, after the event of the step;
+ * RL_EVENT_CHECKPOINT for each rl_trainer_save. They come before the call returns; failures are
+ * told to its caller alone. source is the number of the trainer in its events. queue may be NULL:
+ * then there are none, as before the first call. It does not wait for a step. Thread: any. */
+RL_API rl_status rl_trainer_set_queue(rl_trainer* trainer, rl_event_queue* queue, uint64_t source,
+                                      rl_error** err);
+
+/* The options of the trainer, as rl_runtime_options returns those of a runtime, with the values
+ * that rl_trainer_set_options has changed. It does not wait for a step. Thread: any. */
+RL_API rl_status rl_trainer_options(const rl_trainer* trainer, rl_options** out, rl_error** err);
 
 /* Applies option values that may change between steps to a trainer, from its next step on. Another
  * option that differs is RL_NOT_CHANGEABLE naming it; all other violations are parts of the same

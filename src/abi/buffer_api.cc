@@ -154,6 +154,14 @@ rl_status rl_buffer_drop(rl_buffer* buffer, const rl_drop* drop, uint64_t* num_s
   });
 }
 
+rl_status rl_buffer_set_queue(rl_buffer* buffer, rl_event_queue* queue, uint64_t source,
+                              rl_error** err) {
+  return guarded(err, buffer, [&] {
+    const auto target = use(buffer, "buffer");
+    target->set_queue(queue != nullptr ? use(queue, "queue") : nullptr, source);
+  });
+}
+
 void rl_buffer_stats_init(rl_buffer_stats* stats, size_t size) {
   init_struct(stats, size, kFirstSize<rl_buffer_stats>);
 }

@@ -20,7 +20,12 @@ void set_text(rl_event_view& view, const std::string& text) {
   view.text_len = text.size();
 }
 
+void set_left_out(rl_event_view& view, const LimitedEvent& event) {
+  view.count = event.num_left_out;
+}
+
 void fill_kind(rl_event_view& view, const StepEvent& event) {
+  set_left_out(view, event);
   view.step = event.step;
   view.version = event.version;
 }
@@ -33,11 +38,23 @@ void fill_kind(rl_event_view& view, const EvalEvent& event) {
 }
 
 void fill_kind(rl_event_view& view, const CheckpointEvent& event) {
+  set_left_out(view, event);
   view.step = event.step;
   set_text(view, event.path);
 }
 
+void fill_kind(rl_event_view& view, const PublishedEvent& event) {
+  set_left_out(view, event);
+  view.step = event.step;
+  view.version = event.version;
+}
+
+void fill_kind(rl_event_view& view, const GroupsEvent& event) {
+  view.count = static_cast<uint64_t>(event.count);
+}
+
 void fill_kind(rl_event_view& view, const GroupDroppedEvent& event) {
+  set_left_out(view, event);
   view.reason = static_cast<int32_t>(event.reason);
   view.purpose = static_cast<int32_t>(event.purpose);
   view.ordinal = event.ordinal;
@@ -100,10 +117,10 @@ void fill(rl_event_view& view, const Event& event) {
                      fill_if<GroupDroppedEvent>(view, event) ||
                      fill_if<EngineStatsEvent>(view, event) ||
                      fill_if<FinishedEvent>(view, event) || fill_if<TokensEvent>(view, event) ||
-                     fill_if<EngineFailedEvent>(view, event);
+                     fill_if<EngineFailedEvent>(view, event) || fill_if<GroupsEvent>(view, event) ||
+                     fill_if<PublishedEvent>(view, event);
   RL_CHECK(known);
-  const auto* const of_engine = dynamic_cast<const EngineEvent*>(&event);
-  if (of_engine != nullptr) view.source = of_engine->source;
+  view.source = event.source;
 }
 
 void fill(rl_sample_view& view, const EventSample& of) {

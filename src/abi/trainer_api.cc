@@ -123,6 +123,14 @@ rl_status rl_trainer_set_options(rl_trainer* trainer, const rl_options* options,
   });
 }
 
+rl_status rl_trainer_set_queue(rl_trainer* trainer, rl_event_queue* queue, uint64_t source,
+                               rl_error** err) {
+  return guarded(err, trainer, [&] {
+    const auto target = use(trainer, "trainer");
+    target->set_queue(queue != nullptr ? use(queue, "queue") : nullptr, source);
+  });
+}
+
 void rl_checkpoint_init(rl_checkpoint* checkpoint, size_t size) {
   if (!init_struct(checkpoint, size, sizeof(*checkpoint))) return;
   checkpoint->dir_len = RL_NUL_TERMINATED;

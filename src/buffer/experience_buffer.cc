@@ -70,7 +70,9 @@ void ExperienceBuffer::put(SamplePtr sample) {
   check_sample(sample, group_size_, needs_scores_);
   {
     const std::lock_guard lock(mutex_);
+    const int64_t before = counts_.whole_groups;
     put_locked(std::move(sample));
+    tell(before);
   }
   changed_.notify_all();
 }
@@ -78,6 +80,7 @@ void ExperienceBuffer::put(SamplePtr sample) {
 void ExperienceBuffer::put_all(std::vector<SamplePtr> samples, std::string_view name) {
   {
     const std::lock_guard lock(mutex_);
+    const int64_t before = counts_.whole_groups;
     size_t done = 0;
     try {
       for (; done < samples.size(); ++done) {
@@ -89,6 +92,7 @@ void ExperienceBuffer::put_all(std::vector<SamplePtr> samples, std::string_view 
       while (done > 0) erase_locked(*samples[--done]);
       name_refused(name, refused);
     }
+    tell(before);
   }
   changed_.notify_all();
 }
@@ -112,6 +116,7 @@ void ExperienceBuffer::put_locked(SamplePtr sample) {
   Slots& slots = groups_[ordinal];
   slots.samples.merge(only);
   slots.oldest = std::min(slots.oldest, oldest);
+  counts_.whole_groups += is_whole(slots);
   ++counts_.held;
   ++counts_.put;
 }
@@ -120,6 +125,7 @@ void ExperienceBuffer::put_locked(SamplePtr sample) {
 void ExperienceBuffer::erase_locked(const Sample& sample) {
   const auto found = groups_.find(sample.ordinal);
   Slots& slots = found->second;
+  counts_.whole_groups -= is_whole(slots);
   slots.samples.erase(sample.slot);
   slots.oldest = kUnknownVersion;
   for (const auto& [slot, kept] : slots.samples) {
@@ -152,15 +158,15 @@ std::vector<SamplePtr> ExperienceBuffer::take(const TakeRule& rule, int64_t time
         [&](uint64_t, const Slots& slots) {
           return slots.oldest < rule.min_version && is_whole(slots);
         },
-        &counts_.stale);
-    return num_whole_locked() >= rule.min_groups;
+        DropReason::kStale);
+    return counts_.whole_groups >= rule.min_groups;
   };
   if (!wait_until_ready(changed_, lock, timeout_ns, enough) || closed_) return {};
   return take_locked(rule);
 }
 
 std::vector<SamplePtr> ExperienceBuffer::take_locked(const TakeRule& rule) {
-  const int64_t whole = num_whole_locked(), count = std::min(rule.max_groups, whole);
+  const int64_t whole = counts_.whole_groups, count = std::min(rule.max_groups, whole);
   int64_t skipped = rule.newest_first ? whole - count : 0, left = count;
   std::vector<SamplePtr> out;
   // If memory runs out here, nothing is lost.
@@ -176,22 +182,29 @@ std::vector<SamplePtr> ExperienceBuffer::take_locked(const TakeRule& rule) {
   }
   counts_.held -= static_cast<int64_t>(out.size());
   counts_.taken += static_cast<int64_t>(out.size());
+  counts_.whole_groups -= count;
+  tell(whole);
   return out;
 }
 
 template <typename F>
-int64_t ExperienceBuffer::remove_locked(F refuse, int64_t* count) {
+int64_t ExperienceBuffer::remove_locked(F refuse, DropReason reason) {
+  const int64_t whole = counts_.whole_groups;
   int64_t removed = 0;
   for (auto it = groups_.begin(); it != groups_.end();) {
-    if (!refuse(it->first, it->second)) {
+    const Slots& slots = it->second;
+    if (!refuse(it->first, slots)) {
       ++it;
       continue;
     }
-    removed += static_cast<int64_t>(it->second.samples.size());
+    if (observer_ != nullptr) observer_->removed(*slots.samples.begin()->second, reason);
+    removed += static_cast<int64_t>(slots.samples.size());
+    counts_.whole_groups -= is_whole(slots);
     it = groups_.erase(it);
   }
   counts_.held -= removed;
-  *count += removed;
+  (reason == DropReason::kStale ? counts_.stale : counts_.dropped) += removed;
+  if (removed > 0) tell(whole);
   return removed;
 }
 
@@ -206,7 +219,7 @@ int64_t ExperienceBuffer::drop(const DropRule& rule) {
         if (rule.below_version > 0 && slots.oldest >= rule.below_version) return false;
         return !rule.incomplete_only || !is_whole(slots);
       },
-      &counts_.dropped);
+      DropReason::kCancelled);
 }
 
 void ExperienceBuffer::erase(uint64_t ordinal) {
@@ -216,10 +229,22 @@ void ExperienceBuffer::erase(uint64_t ordinal) {
   const auto count = static_cast<int64_t>(found->second.samples.size());
   counts_.held -= count;
   counts_.dropped += count;
+  counts_.whole_groups -= is_whole(found->second);
   groups_.erase(found);
 }
 
 void ExperienceBuffer::clear() { drop({}); }
+
+void ExperienceBuffer::observe(BufferObserver& observer) {
+  const std::lock_guard lock(mutex_);
+  observer_ = &observer;
+  tell(0);
+}
+
+void ExperienceBuffer::tell(int64_t whole_before) const {
+  if (observer_ == nullptr) return;
+  observer_->changed(counts_.whole_groups, counts_.whole_groups > whole_before);
+}
 
 void ExperienceBuffer::close() {
   {
@@ -241,25 +266,18 @@ int64_t ExperienceBuffer::num_samples() const {
 
 int64_t ExperienceBuffer::num_whole_groups() const {
   const std::lock_guard lock(mutex_);
-  return num_whole_locked();
+  return counts_.whole_groups;
 }
 
 BufferCounts ExperienceBuffer::counts() const {
   const std::lock_guard lock(mutex_);
   BufferCounts counts = counts_;
   counts.groups = static_cast<int64_t>(groups_.size());
-  counts.whole_groups = num_whole_locked();
   return counts;
 }
 
 bool ExperienceBuffer::is_whole(const Slots& slots) const {
   return static_cast<int64_t>(slots.samples.size()) == group_size_;
-}
-
-int64_t ExperienceBuffer::num_whole_locked() const {
-  int64_t whole = 0;
-  for (const auto& [ordinal, slots] : groups_) whole += is_whole(slots);
-  return whole;
 }
 
 }  // namespace rl

@@ -44,6 +44,16 @@ struct BufferCounts {
   bool operator==(const BufferCounts&) const = default;
 };
 
+// Hears of what is put, taken and dropped, under the buffer's lock: it may not call the buffer.
+class BufferObserver {
+ public:
+  virtual ~BufferObserver() = default;
+  // The number of complete groups; more: some have come.
+  virtual void changed(int64_t whole_groups, bool more) noexcept = 0;
+  // A group was removed and not taken; one of its samples.
+  virtual void removed(const Sample& of, DropReason reason) noexcept = 0;
+};
+
 class ExperienceBuffer {
  public:
   // group_size is 1..kMaxGroupSamples; at most capacity samples are held. needs_scores: samples
@@ -64,9 +74,12 @@ class ExperienceBuffer {
   std::vector<SamplePtr> take(const TakeRule& rule, int64_t timeout_ns);
   // Removes groups, and returns the number of their samples.
   int64_t drop(const DropRule& rule);
-  // Removes the samples of this ordinal, if there are any.
+  // Removes the samples of this ordinal, if there are any, without a word to the observer.
   void erase(uint64_t ordinal);
   void clear();
+  // From now on the observer, which outlives the buffer, hears of changes; at once of complete
+  // groups that wait.
+  void observe(BufferObserver& observer);
   // Ends all waits, now and later.
   void close();
   bool closed() const;
@@ -90,18 +103,21 @@ class ExperienceBuffer {
   void put_locked(SamplePtr sample);
   void erase_locked(const Sample& sample);
   bool is_whole(const Slots& slots) const;
-  int64_t num_whole_locked() const;
-  // Removes groups for which refuse(ordinal, slots) holds; adds their samples to *count.
+  // Removes groups for which refuse(ordinal, slots) holds; adds their samples to the count of the
+  // reason.
   template <typename F>
-  int64_t remove_locked(F refuse, int64_t* count);
+  int64_t remove_locked(F refuse, DropReason reason);
   std::vector<SamplePtr> take_locked(const TakeRule& rule);
+  // There were so many complete groups before the change.
+  void tell(int64_t whole_before) const;
 
   const int64_t group_size_, capacity_;
   const bool needs_scores_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Groups groups_;
-  BufferCounts counts_;  // groups and whole_groups are counted when asked for
+  BufferCounts counts_;  // without groups, which groups_ counts
+  BufferObserver* observer_ = nullptr;
   bool closed_ = false;
 };
 

@@ -84,6 +84,7 @@ EventQueue::Popped EventQueue::pop(int64_t timeout_ns) {
   if (events_.empty()) return {Code::kDone, nullptr};
   std::shared_ptr<Event> event = std::move(events_.front());
   events_.pop_front();
+  event->leave_queue();
   return {Code::kOk, std::move(event)};
 }
 

@@ -16,9 +16,13 @@ namespace rl {
 
 class Event {
  public:
-  explicit Event(int32_t kind) : kind_(kind) {}
+  explicit Event(int32_t kind, uint64_t source = 0) : source(source), kind_(kind) {}
   virtual ~Event() = default;
   int32_t kind() const { return kind_; }
+  // Called once, as the event leaves its queue, before its reader has it.
+  virtual void leave_queue() noexcept {}
+
+  const uint64_t source;  // the number that the host gave the sender; 0 for none
 
  private:
   const int32_t kind_;

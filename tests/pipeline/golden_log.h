@@ -79,6 +79,8 @@ class GoldenLog {
       case EventKind::kFinished:
       case EventKind::kTokens:
       case EventKind::kEngineFailed:
+      case EventKind::kGroups:
+      case EventKind::kPublished:
         return;  // of engines outside pipelines
     }
   }

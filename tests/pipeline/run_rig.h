@@ -185,7 +185,9 @@ class Rig {
       case EventKind::kFinished:
       case EventKind::kTokens:
       case EventKind::kEngineFailed:
-        ADD_FAILURE() << "a pipeline sent the event of an engine";
+      case EventKind::kGroups:
+      case EventKind::kPublished:
+        ADD_FAILURE() << "a pipeline sent the event of a part";
         break;
     }
   }

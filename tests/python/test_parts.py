@@ -376,3 +376,53 @@ def test_an_engine_tells_of_its_samples(host):
     with pytest.raises(rl.Timeout):
         queue.next(timeout=0)
     engine.set_queue(None)
+
+
+def test_a_buffer_and_a_trainer_tell_of_what_they_do(open_host, tmp_path):
+    host = open_host(buffer__max_staleness=0)
+    queue, buffer, trainer = rl.EventQueue(), rl.Buffer(host.options, 8), rl.Trainer(host.model)
+    buffer.set_queue(queue, 1)
+    trainer.set_queue(queue, 2)
+
+    def told():
+        events = []
+        while len(queue):
+            events.append(queue.next(timeout=0))
+        return [(event.kind, event.view.source) for event in events], events
+
+    batch = host.group()
+    buffer.put(batch)
+    kinds, events = told()
+    assert kinds == [(rl.EventKind.GROUPS, 1)] and events[0].view.count == 1
+    step = trainer.step(buffer.take())
+    kinds, events = told()
+    assert kinds == [(rl.EventKind.STEP, 2), (rl.EventKind.PUBLISHED, 2)]
+    assert events[0].metrics == step.metrics and events[1].view.version == host.model.version
+    path = trainer.save(tmp_path / "saved")
+    kinds, events = told()
+    assert kinds == [(rl.EventKind.CHECKPOINT, 2)] and events[0].text == path
+    buffer.put(batch)
+    assert buffer.take(version=1) is None  # of version 0
+    kinds, events = told()
+    assert kinds == [(rl.EventKind.GROUPS, 1), (rl.EventKind.GROUP_DROPPED, 1)]
+    assert events[0].view.count == 0 and events[1].view.reason is rl.DropReason.STALE
+    buffer.set_queue(None)
+    trainer.set_queue(None)
+    buffer.put(batch)
+    trainer.step(batch)
+    assert told()[0] == []
+
+
+def test_every_object_returns_its_options(open_host):
+    host, own = open_host(), open_host(rl.Use.PIPELINE)
+    given = host.options.clone()
+    given["optimizer.lr"] = 0.25
+    trainer = rl.Trainer(host.model, given)
+    objects = [host.runtime, host.model, rl.Plan(host.options, rl.Use.MODEL),
+               rl.Engine(host.model), rl.Buffer(host.options), rl.Pipeline(own.model)]
+    for thing in objects:
+        assert thing.options().dump() == host.options.dump()
+    assert trainer.options().dump() == given.dump()
+    given["optimizer.lr"] = 0.5
+    trainer.set_options(given)
+    assert trainer.options()["optimizer.lr"] == 0.5

@@ -121,6 +121,22 @@ func (b *Buffer) Drop(groups Drop) (uint64, error) {
 	return uint64(out), outcome(status, &record, b)
 }
 
+// SetQueue sends the buffer's events to a queue from now on, with the number source; nil: nowhere.
+// EventGroups says that whole groups wait: Take them without a wait until there are none.
+// EventGroupDropped says which group was removed, and why.
+func (b *Buffer) SetQueue(queue *EventQueue, source uint64) error {
+	var record *C.rl_error
+	status := C.rl_buffer_set_queue(b.ptr, queue.handle(), C.uint64_t(source), &record)
+	return outcome(status, &record, b, queue)
+}
+
+// Options are a copy of the options that the buffer was made with.
+func (b *Buffer) Options() (*Options, error) {
+	var out *C.rl_options
+	var record *C.rl_error
+	return optionsOf(C.rl_buffer_options(b.ptr, &out, &record), &out, &record, b)
+}
+
 // Stats are what the buffer holds, and its counts.
 func (b *Buffer) Stats() (BufferStats, error) {
 	var s C.rl_buffer_stats

@@ -300,16 +300,16 @@ const (
 	// EventTurn is RL_EVENT_TURN: a sample (rl_event_sample) waits for a reply to the model's turn (pipeline.turns): rl_pipeline_reply. count = number of the turn, from 1; text = what the model generated in it.
 	EventTurn EventKind = 2
 
-	// EventStep is RL_EVENT_STEP: a training step ended: step, version, metrics.
+	// EventStep is RL_EVENT_STEP: a training step ended: step, version, metrics, count.
 	EventStep EventKind = 3
 
 	// EventEval is RL_EVENT_EVAL: an evaluation ended: step, version, value = mean reward, count = samples scored, metrics.
 	EventEval EventKind = 4
 
-	// EventCheckpoint is RL_EVENT_CHECKPOINT: a checkpoint is on disk: step, text = its path.
+	// EventCheckpoint is RL_EVENT_CHECKPOINT: a checkpoint is on disk: step, text = its path, count.
 	EventCheckpoint EventKind = 5
 
-	// EventGroupDropped is RL_EVENT_GROUP_DROPPED: a group was dropped: ordinal, purpose, reason, text = why.
+	// EventGroupDropped is RL_EVENT_GROUP_DROPPED: a group was dropped: ordinal, data_row, purpose, reason, text = why, count.
 	EventGroupDropped EventKind = 6
 
 	// EventEngineStats is RL_EVENT_ENGINE_STATS: an engine's interval of engine.stats_interval_ns ended: step, version, count = number of the engine, metrics.
@@ -326,6 +326,12 @@ const (
 
 	// EventEngineFailed is RL_EVENT_ENGINE_FAILED: a step on an engine's own thread (engine.thread) failed, and the engine is paused: text = why. rl_engine_unpause tries again.
 	EventEngineFailed EventKind = 11
+
+	// EventGroups is RL_EVENT_GROUPS: complete groups wait in a buffer (rl_buffer_set_queue): count = number of them as the event was taken from its queue.
+	EventGroups EventKind = 12
+
+	// EventPublished is RL_EVENT_PUBLISHED: engines read the weights of a trainer from now on (rl_trainer_set_queue): step, version, count.
+	EventPublished EventKind = 13
 )
 
 // DropReason: Why a group was dropped.
@@ -335,7 +341,7 @@ const (
 	// DropNone is RL_DROP_NONE.
 	DropNone DropReason = 0
 
-	// DropStale is RL_DROP_STALE: reserved: not used yet.
+	// DropStale is RL_DROP_STALE: rl_buffer_take: it was older than buffer.max_staleness allows.
 	DropStale DropReason = 1
 
 	// DropAborted is RL_DROP_ABORTED: the run failed.
@@ -362,7 +368,7 @@ const (
 	// DropRollback is RL_DROP_ROLLBACK: reserved.
 	DropRollback DropReason = 9
 
-	// DropCancelled is RL_DROP_CANCELLED: reserved.
+	// DropCancelled is RL_DROP_CANCELLED: rl_buffer_drop.
 	DropCancelled DropReason = 10
 
 	// DropShutdown is RL_DROP_SHUTDOWN: the run was stopped.

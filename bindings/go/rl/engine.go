@@ -130,6 +130,13 @@ func (e *Engine) SetQueue(queue *EventQueue, source uint64) error {
 	return outcome(status, &record, e, queue)
 }
 
+// Options are a copy of the options that the engine was made with.
+func (e *Engine) Options() (*Options, error) {
+	var out *C.rl_options
+	var record *C.rl_error
+	return optionsOf(C.rl_engine_options(e.ptr, &out, &record), &out, &record, e)
+}
+
 // Take gives the samples that finished since the last call. ErrWouldBlock when none did but
 // requests are running, ErrIdle when none did and none run.
 func (e *Engine) Take() (*Batch, error) {

@@ -7,7 +7,7 @@ import "C"
 
 import "runtime"
 
-// Event is what a pipeline, a trainer or an engine tells.
+// Event is what a pipeline, a trainer, an engine or a buffer tells.
 type Event struct {
 	ptr *C.rl_event
 	guard
@@ -27,7 +27,7 @@ type EventView struct {
 	NumMetrics int
 	Text       string
 	Purpose    Purpose
-	Source     uint64 // number of the engine that sent it, of Engine.SetQueue
+	Source     uint64 // number of the sender, of SetQueue
 }
 
 // A Metric is a number of an event.

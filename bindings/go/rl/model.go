@@ -42,6 +42,13 @@ func (m *Model) Close() {
 	}
 }
 
+// Options are a copy of the options that the model was opened with.
+func (m *Model) Options() (*Options, error) {
+	var out *C.rl_options
+	var record *C.rl_error
+	return optionsOf(C.rl_model_options(m.ptr, &out, &record), &out, &record, m)
+}
+
 func (m *Model) handle() *C.rl_model {
 	if m == nil {
 		return nil

@@ -169,10 +169,11 @@ func (p *Pipeline) Interrupt() error {
 	})
 }
 
-// EventQueue is where events wait: those of a pipeline, and of engines that were given it.
+// EventQueue is where events wait: those of a pipeline, and of engines, buffers and trainers that
+// were given it.
 type EventQueue struct{ ptr *C.rl_event_queue }
 
-// NewEventQueue is a queue for engines.
+// NewEventQueue is a queue for engines, buffers and trainers.
 func NewEventQueue() (*EventQueue, error) {
 	var out *C.rl_event_queue
 	var record *C.rl_error
@@ -446,6 +447,13 @@ func (p *Pipeline) SetOptions(options *Options) error {
 	return p.call(func(record **C.rl_error) C.rl_status {
 		return C.rl_pipeline_set_options(p.ptr, options.handle(), record)
 	}, options)
+}
+
+// Options are a copy of the options, as SetOptions has changed them.
+func (p *Pipeline) Options() (*Options, error) {
+	var out *C.rl_options
+	var record *C.rl_error
+	return optionsOf(C.rl_pipeline_options(p.ptr, &out, &record), &out, &record, p)
 }
 
 // SetAdvantage sets the function for algo.advantage = custom; nil for none. Before Start.

@@ -56,6 +56,13 @@ func (p *Plan) Close() {
 	}
 }
 
+// Options are a copy of the options that the plan was made for.
+func (p *Plan) Options() (*Options, error) {
+	var out *C.rl_options
+	var record *C.rl_error
+	return optionsOf(C.rl_plan_options(p.ptr, &out, &record), &out, &record, p)
+}
+
 // Info has the totals.
 func (p *Plan) Info() (PlanInfo, error) {
 	var info C.rl_plan_info

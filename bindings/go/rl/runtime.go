@@ -36,6 +36,13 @@ func (r *Runtime) Close() {
 	}
 }
 
+// Options are a copy of the options that the runtime was made with.
+func (r *Runtime) Options() (*Options, error) {
+	var out *C.rl_options
+	var record *C.rl_error
+	return optionsOf(C.rl_runtime_options(r.ptr, &out, &record), &out, &record, r)
+}
+
 // A LogLine is a line of the log: a message for people, and its facts as fields for programs.
 type LogLine struct {
 	Level              LogLevel

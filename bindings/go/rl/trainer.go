@@ -115,6 +115,21 @@ func (t *Trainer) SetOptions(options *Options) error {
 	return outcome(status, &record, t, options)
 }
 
+// Options are a copy of the options, as SetOptions has changed them.
+func (t *Trainer) Options() (*Options, error) {
+	var out *C.rl_options
+	var record *C.rl_error
+	return optionsOf(C.rl_trainer_options(t.ptr, &out, &record), &out, &record, t)
+}
+
+// SetQueue sends the trainer's events to a queue from now on, with the number source; nil: nowhere.
+// Steps with their metrics, publications and checkpoints are told.
+func (t *Trainer) SetQueue(queue *EventQueue, source uint64) error {
+	var record *C.rl_error
+	status := C.rl_trainer_set_queue(t.ptr, queue.handle(), C.uint64_t(source), &record)
+	return outcome(status, &record, t, queue)
+}
+
 // Save writes a checkpoint with a text of the host to a directory of them, of which the newest
 // keepLast stay (0: all), and gives its own directory. With SaveReplace it takes the place of one
 // of as many steps.

@@ -310,3 +310,58 @@ func TestAConversationKeepsTheIDsOfBothSides(t *testing.T) {
 		t.Errorf("%+v, %+v", info, sample)
 	}
 }
+
+func TestABufferAndATrainerTellOfWhatTheyDo(t *testing.T) {
+	h := newHost(t, UseParts)
+	queue := value[*EventQueue](t)(NewEventQueue())
+	defer queue.Close()
+	buffer := value[*Buffer](t)(NewBuffer(h.options, 16))
+	defer buffer.Close()
+	trainer := h.trainer()
+	ok(t, buffer.SetQueue(queue, 1))
+	ok(t, trainer.SetQueue(queue, 2))
+	next := func(kind EventKind, source uint64) {
+		t.Helper()
+		event := value[*Event](t)(queue.Next(context.Background()))
+		defer event.Close()
+		if view := value[EventView](t)(event.View()); view.Kind != kind || view.Source != source {
+			t.Errorf("%+v", view)
+		}
+	}
+	for slot := uint32(0); slot < 2; slot++ {
+		sample := NewSample()
+		sample.IDs, sample.NumPrompt = []int32{1, 2, 3, 4 + int32(slot)}, 2
+		sample.Slot, sample.Reward, sample.Scored = slot, float64(slot), true
+		ok(t, buffer.Put(sample))
+	}
+	next(EventGroups, 1)
+	batch := value[*Batch](t)(buffer.Take(Groups{}, 0))
+	defer batch.Close()
+	event := value[*Event](t)(trainer.Step(batch, nil))
+	defer event.Close()
+	next(EventStep, 2)
+	next(EventPublished, 2)
+	if queue.Size() != 0 {
+		t.Errorf("%d events", queue.Size())
+	}
+}
+
+func TestEveryObjectReturnsItsOptions(t *testing.T) {
+	h, own := newHost(t, UseParts), newHost(t, UsePipeline)
+	plan := value[*Plan](t)(NewPlan(h.options, UseModel))
+	defer plan.Close()
+	buffer := value[*Buffer](t)(NewBuffer(h.options, 16))
+	defer buffer.Close()
+	pipeline := value[*Pipeline](t)(own.model.NewPipeline(nil))
+	defer pipeline.Close()
+	wanted := value[string](t)(h.options.Dump(false))
+	for i, object := range []interface{ Options() (*Options, error) }{
+		h.runtime, plan, h.model, h.engine(), h.trainer(), buffer, pipeline,
+	} {
+		options := value[*Options](t)(object.Options())
+		defer options.Close()
+		if value[string](t)(options.Dump(false)) != wanted {
+			t.Errorf("object %d has other options", i)
+		}
+	}
+}

@@ -430,6 +430,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_runtime_create": (c_int32, {"header_abi": c_uint32, "options": c_void_p, "out": c_void_p,
         "err": c_void_p}),
     "rl_runtime_destroy": (None, {"runtime": c_void_p}),
+    "rl_runtime_options": (c_int32, {"runtime": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_runtime_set_log": (c_int32, {"runtime": c_void_p, "fn": rl_log_fn, "user_data": c_void_p,
         "destroy": rl_destroy_fn, "err": c_void_p}),
     "rl_runtime_info_init": (None, {"info": POINTER(rl_runtime_info), "size": c_size_t}),
@@ -440,6 +441,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_plan_create": (c_int32, {"options": c_void_p, "use": c_int32, "out": c_void_p, "err":
         c_void_p}),
     "rl_plan_release": (None, {"plan": c_void_p}),
+    "rl_plan_options": (c_int32, {"plan": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_plan_get_info": (c_int32, {"plan": c_void_p, "info": POINTER(rl_plan_info), "err":
         c_void_p}),
     "rl_plan_at": (c_int32, {"plan": c_void_p, "index": c_size_t, "item": POINTER(rl_plan_item),
@@ -450,6 +452,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_model_open": (c_int32, {"runtime": c_void_p, "options": c_void_p, "use": c_int32, "out":
         c_void_p, "err": c_void_p}),
     "rl_model_destroy": (None, {"model": c_void_p}),
+    "rl_model_options": (c_int32, {"model": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_model_save": (c_int32, {"model": c_void_p, "dir": c_char_p, "dir_len": c_size_t, "dtype":
         c_int32, "flags": c_uint64, "err": c_void_p}),
     "rl_model_encode": (c_int32, {"model": c_void_p, "text": c_char_p, "text_len": c_size_t,
@@ -513,6 +516,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_pipeline_evaluate": (c_int32, {"pipeline": c_void_p, "err": c_void_p}),
     "rl_pipeline_set_options": (c_int32, {"pipeline": c_void_p, "options": c_void_p, "err":
         c_void_p}),
+    "rl_pipeline_options": (c_int32, {"pipeline": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_pipeline_get_stats": (c_int32, {"pipeline": c_void_p, "stats": POINTER(rl_pipeline_stats),
         "err": c_void_p}),
     "rl_pipeline_plan": (c_int32, {"pipeline": c_void_p, "out": c_void_p, "err": c_void_p}),
@@ -549,6 +553,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_engine_drain": (c_int32, {"engine": c_void_p, "timeout_ns": c_int64, "err": c_void_p}),
     "rl_engine_set_queue": (c_int32, {"engine": c_void_p, "queue": c_void_p, "source": c_uint64,
         "err": c_void_p}),
+    "rl_engine_options": (c_int32, {"engine": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_engine_take": (c_int32, {"engine": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_engine_abort": (c_int32, {"engine": c_void_p, "flags": c_uint64, "num_spared": c_void_p,
         "err": c_void_p}),
@@ -585,6 +590,9 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_drop_init": (None, {"drop": POINTER(rl_drop), "size": c_size_t}),
     "rl_buffer_drop": (c_int32, {"buffer": c_void_p, "drop": POINTER(rl_drop), "num_samples":
         c_void_p, "err": c_void_p}),
+    "rl_buffer_set_queue": (c_int32, {"buffer": c_void_p, "queue": c_void_p, "source": c_uint64,
+        "err": c_void_p}),
+    "rl_buffer_options": (c_int32, {"buffer": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_buffer_stats_init": (None, {"stats": POINTER(rl_buffer_stats), "size": c_size_t}),
     "rl_buffer_get_stats": (c_int32, {"buffer": c_void_p, "stats": POINTER(rl_buffer_stats), "err":
         c_void_p}),
@@ -605,6 +613,9 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         c_void_p}),
     "rl_trainer_apply": (c_int32, {"trainer": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_trainer_cancel": (c_int32, {"trainer": c_void_p, "err": c_void_p}),
+    "rl_trainer_set_queue": (c_int32, {"trainer": c_void_p, "queue": c_void_p, "source": c_uint64,
+        "err": c_void_p}),
+    "rl_trainer_options": (c_int32, {"trainer": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_trainer_set_options": (c_int32, {"trainer": c_void_p, "options": c_void_p, "err":
         c_void_p}),
     "rl_checkpoint_init": (None, {"checkpoint": POINTER(rl_checkpoint), "size": c_size_t}),

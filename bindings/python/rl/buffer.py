@@ -7,10 +7,11 @@ from typing import Union
 
 from . import _raw
 from ._arrays import Array, pinned
-from ._handle import Handle, Token, call, filled, get, result, waiting
+from ._handle import Handle, Token, call, filled, get, make, result, waiting
 from .batch import Batch
 from .constants import Code
 from .errors import outcome
+from .event import EventQueue
 from .model import Model, save_flags
 from .options import Options
 from .records import BufferFileInfo, BufferStats
@@ -88,6 +89,16 @@ class Buffer(Handle):
         count = int(get("rl_buffer_drop", self, wanted))
         del held
         return count
+
+    def options(self) -> Options:
+        """A copy of the options that the buffer was created with."""
+        return make(Options, "rl_buffer_options", self)
+
+    def set_queue(self, queue: EventQueue | None, source: int = 0) -> None:
+        """Sends the buffer's events to a queue from now on, with the number `source`; None:
+        nowhere. An EventKind.GROUPS says that whole groups wait: take them without waiting, until
+        there are none. An EventKind.GROUP_DROPPED says which group was removed, and why."""
+        call("rl_buffer_set_queue", self, queue, source)
 
     def stats(self) -> BufferStats:
         """What the buffer holds, and counts of samples since it was created."""

@@ -207,13 +207,13 @@ class EventKind(OpenEnum):
     # a sample (rl_event_sample) waits for a reply to the model's turn (pipeline.turns):
     # rl_pipeline_reply. count = number of the turn, from 1; text = what the model generated in it
     TURN = 2
-    # a training step ended: step, version, metrics
+    # a training step ended: step, version, metrics, count
     STEP = 3
     # an evaluation ended: step, version, value = mean reward, count = samples scored, metrics
     EVAL = 4
-    # a checkpoint is on disk: step, text = its path
+    # a checkpoint is on disk: step, text = its path, count
     CHECKPOINT = 5
-    # a group was dropped: ordinal, purpose, reason, text = why
+    # a group was dropped: ordinal, data_row, purpose, reason, text = why, count
     GROUP_DROPPED = 6
     # an engine's interval of engine.stats_interval_ns ended: step, version, count = number of the
     # engine, metrics
@@ -231,12 +231,17 @@ class EventKind(OpenEnum):
     # a step on an engine's own thread (engine.thread) failed, and the engine is paused: text = why.
     # rl_engine_unpause tries again
     ENGINE_FAILED = 11
+    # complete groups wait in a buffer (rl_buffer_set_queue): count = number of them as the event
+    # was taken from its queue
+    GROUPS = 12
+    # engines read the weights of a trainer from now on (rl_trainer_set_queue): step, version, count
+    PUBLISHED = 13
 
 
 class DropReason(OpenEnum):
     """Why a group was dropped."""
     NONE = 0
-    # reserved: not used yet
+    # rl_buffer_take: it was older than buffer.max_staleness allows
     STALE = 1
     # the run failed
     ABORTED = 2
@@ -256,7 +261,7 @@ class DropReason(OpenEnum):
     POISONED = 8
     # reserved
     ROLLBACK = 9
-    # reserved
+    # rl_buffer_drop
     CANCELLED = 10
     # the run was stopped
     SHUTDOWN = 11

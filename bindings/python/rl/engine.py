@@ -84,6 +84,10 @@ class Engine(Handle):
         nowhere."""
         call("rl_engine_set_queue", self, queue, source)
 
+    def options(self) -> Options:
+        """A copy of the options that the engine was created with."""
+        return make(Options, "rl_engine_options", self)
+
     def batches(self) -> Iterator[Batch]:
         """Steps until nothing is left to do, and yields samples as they finish."""
         busy = True

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 class EventQueue(Handle):
     """A queue of events, for select, poll and event loops: fileno is readable when next would not
-    wait. Never read or close that descriptor. A pipeline has one (Pipeline.queue), and
-    Engine.set_queue puts the events of engines into one: that of a pipeline, or one made here."""
+    wait. Never read or close that descriptor. A pipeline has one (Pipeline.queue), and set_queue of
+    engines, buffers and trainers puts their events into one: that of a pipeline, or one made
+    here."""
 
     _kind = "rl_event_queue"
 
     def __init__(self) -> None:
-        """A queue for engines."""
+        """A queue for engines, buffers and trainers."""
         self._create("rl_event_queue_create")
 
     def next(self, timeout: float | None = None) -> Event:
@@ -53,8 +54,8 @@ class EventQueue(Handle):
 
 
 class Event(Handle):
-    """A report of a pipeline, a trainer or an engine. The kind says which of the fields are used:
-    see RL_EVENT_* in rl.h. Fields stay readable after the event is closed."""
+    """A report of a pipeline, a trainer, an engine or a buffer. The kind says which of the fields
+    are used: see RL_EVENT_* in rl.h. Fields stay readable after the event is closed."""
 
     _kind = "rl_event"
     _pipeline: Optional[Pipeline] = None

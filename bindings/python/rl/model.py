@@ -64,6 +64,10 @@ class Model(Handle):
         self._create("rl_model_open", runtime, options, use)
         self._runtime = runtime
 
+    def options(self) -> Options:
+        """A copy of the options that the model was opened with."""
+        return make(Options, "rl_model_options", self)
+
     @property
     def info(self) -> ModelInfo:
         """Family, shape, compute dtype and special ids."""

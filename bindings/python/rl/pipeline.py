@@ -225,6 +225,10 @@ class Pipeline(Handle):
         """Applies option values that may change between steps, from the next step on."""
         call("rl_pipeline_set_options", self, options)
 
+    def options(self) -> Options:
+        """A copy of the options, as set_options has changed them."""
+        return make(Options, "rl_pipeline_options", self)
+
     def set_advantage(self, function: AdvantageFunction | None) -> None:
         """Sets the function for algo.advantage = custom, before start. It gets the tokens, and
         fills in an advantage for each. It may call nothing of librl but module algo."""

@@ -193,13 +193,16 @@ class EventView(Record):
     ordinal: int
     data_row: int
     value: float
+    # as its kind says; of a step, a checkpoint, a dropped group or a publication: number of events
+    # that its sender left out before it (rl_trainer_set_queue)
     count: int
     # number of metrics; rl_event_metric reads them
     num_metrics: int
     text: str
     # RL_PURPOSE_TRAIN ...; evaluations count their ordinals separately
     purpose: Purpose
-    # number of the engine that sent it (rl_engine_set_queue); 0 for pipelines and trainers
+    # number of the engine, buffer or trainer that sent it (rl_engine_set_queue); 0 for pipelines,
+    # and in events that calls of a trainer return
     source: int
 
 

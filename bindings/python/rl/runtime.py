@@ -9,7 +9,7 @@ import time
 from typing import Any, Iterator, NamedTuple
 
 from . import _raw
-from ._handle import Handle, ask, watch, call, filled, get, taken_text
+from ._handle import Handle, ask, watch, call, filled, get, make, taken_text
 from ._hooks import LogFunction, LogLine, log_hook
 from .constants import LogLevel, Use
 from .files import FileSystem, host_of
@@ -34,6 +34,10 @@ class Runtime(Handle):
             host, held = host_of(files)
             self._create("rl_runtime_create_hosted", _raw.ABI_VERSION, options, host)
             del held
+
+    def options(self) -> Options:
+        """A copy of the options that the runtime was created with."""
+        return make(Options, "rl_runtime_options", self)
 
     def set_log(self, sink: LogFunction | logging.Logger | None) -> None:
         """Sets the one sink of the log: a function of a LogLine, or a logger of Python's, whose
@@ -108,6 +112,10 @@ class Plan(Handle):
             self._create("rl_plan_create", options, use)
         else:
             self._create("rl_plan_create_hosted", runtime, options, use)
+
+    def options(self) -> Options:
+        """A copy of the options that the plan was made for."""
+        return make(Options, "rl_plan_options", self)
 
     @property
     def info(self) -> PlanInfo:

@@ -12,7 +12,7 @@ from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, l
 from .batch import Batch
 from .constants import Device, DType, Output, TensorFlags
 from .errors import Error
-from .event import Event
+from .event import Event, EventQueue
 from .model import Model, forward_input, save_flags
 from .options import Options
 from .tensor import Tensor
@@ -88,6 +88,15 @@ class Trainer(Handle):
     def set_options(self, options: Options) -> None:
         """Applies option values that may change between steps, from the next step on."""
         call("rl_trainer_set_options", self, options)
+
+    def options(self) -> Options:
+        """A copy of the options, as set_options has changed them."""
+        return make(Options, "rl_trainer_options", self)
+
+    def set_queue(self, queue: EventQueue | None, source: int = 0) -> None:
+        """Sends the trainer's events to a queue from now on, with the number `source`; None:
+        nowhere. Steps, publications and checkpoints are told, with the metrics of steps."""
+        call("rl_trainer_set_queue", self, queue, source)
 
     def save(self, path: str | os.PathLike[str], state: str = "", keep_last: int = 0,
              replace: bool = False) -> str:

@@ -38,6 +38,8 @@ class Control {
   // Options of the step in progress. The loop's thread may read them at any time, other threads
   // under the lock.
   const Settings& settings() const { return settings_; }
+  // Those that were set last, for the next step.
+  const Settings& latest(const Lock&) const { return staged_ ? *staged_ : settings_; }
   // Options of the next step.
   void stage(const Settings& settings, const Lock& lock);
 

@@ -1,5 +1,4 @@
-// The events that a pipeline sends to its host. An event is owned by whoever popped it and never
-// changes; it may outlive the pipeline.
+// The events that only pipelines send to their hosts (event_kinds.h).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,7 +6,6 @@
 #include <vector>
 
 #include "pipeline/session/event_kinds.h"
-#include "profile/metrics.h"
 
 namespace rl {
 
@@ -28,13 +26,6 @@ struct GroupEvent final : Event {
   std::vector<EventSample> samples;  // by slot
 };
 
-struct StepEvent final : Event {
-  StepEvent() : Event(static_cast<int32_t>(EventKind::kStep)) {}
-  uint64_t step = 0;     // steps done, including this one
-  uint64_t version = 0;  // current version of the weights
-  MetricList metrics;
-};
-
 struct EvalEvent final : Event {
   EvalEvent() : Event(static_cast<int32_t>(EventKind::kEval)) {}
   uint64_t step = 0;
@@ -43,21 +34,6 @@ struct EvalEvent final : Event {
   int64_t num_scored = 0;
   int64_t num_failed = 0;  // failed or late
   MetricList metrics;
-};
-
-struct CheckpointEvent final : Event {
-  CheckpointEvent() : Event(static_cast<int32_t>(EventKind::kCheckpoint)) {}
-  uint64_t step = 0;
-  std::string path;
-};
-
-struct GroupDroppedEvent final : Event {
-  GroupDroppedEvent() : Event(static_cast<int32_t>(EventKind::kGroupDropped)) {}
-  Purpose purpose = Purpose::kTrain;  // evaluations count their ordinals separately
-  uint64_t ordinal = 0;
-  int64_t data_row = -1;
-  DropReason reason = DropReason::kNone;
-  std::string message;
 };
 
 struct EngineStatsEvent final : Event {

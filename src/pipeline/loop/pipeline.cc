@@ -209,6 +209,11 @@ void Pipeline::request_eval() {
   p.control.request_eval();
 }
 
+OptionSet Pipeline::options() const {
+  const Control::Lock lock = impl_->control.lock();
+  return impl_->control.latest(lock).set;
+}
+
 void Pipeline::set_options(const Settings& settings) {
   Impl& p = *impl_;
   // What shaped runtime and model is fixed at creation, so it needs no check here.

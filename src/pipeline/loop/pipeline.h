@@ -148,6 +148,8 @@ class Pipeline {
   void request_eval();
   // Sets options that may change between steps; they take effect with the next step.
   void set_options(const Settings& settings);
+  // As last set.
+  OptionSet options() const;
 
   // Writes a report of the run so far as one HTML file, which appears by one rename. trace
   // replaces the pipeline's own timeline and may be null. facts are added to the pipeline's own. A

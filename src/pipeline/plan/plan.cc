@@ -296,6 +296,7 @@ MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanU
   throw_violations(request);
   const Planner p = request.planner();
   MemoryPlan plan;
+  plan.options = settings.set;
   plan.budget_bytes = settings.runtime.memory_budget_bytes;
   const uint64_t budget = usable_budget(settings);
   check_budget(request, budget);

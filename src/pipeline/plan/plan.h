@@ -56,6 +56,7 @@ struct PlanSuggestion {
 };
 
 struct MemoryPlan {
+  OptionSet options;               // that it was made for
   std::vector<PlanEntry> arenas;   // as the ledger will list them
   std::vector<PlanEntry> parts;    // of the workspaces, by phase
   std::vector<PlanEntry> outside;  // outside arenas: what baseline_bytes is made of

@@ -18,6 +18,7 @@
 #include "buffer/experience_buffer.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/session/buffer_events.h"
 #include "pipeline/session/loaded_model.h"
 #include "pipeline/session/runtime.h"
 
@@ -27,8 +28,7 @@ class BufferSession {
  public:
   BufferSession(const Settings& settings, int64_t capacity)
       : buffer_(attempts_per_prompt(settings), capacity, is_rl(settings.algo.objective)),
-        options_identity_(settings.set.identity()),
-        options_(settings.set.dump(true)),
+        options_(settings.set),
         compression_level_(static_cast<int>(settings.buffer.compression_level)),
         newest_first_(settings.buffer.policy == BufferPolicy::kNewest),
         max_staleness_(settings.buffer.max_staleness) {}
@@ -59,6 +59,14 @@ class BufferSession {
   void close() { buffer_.close(); }
   bool closed() const { return buffer_.closed(); }
 
+  // Events of complete groups and of groups that were removed go there from now on, with this
+  // number; null: nowhere. One comes at once if complete groups wait.
+  void set_queue(std::shared_ptr<EventQueue> queue, uint64_t source) {
+    events_.set_queue(std::move(queue), source);
+    buffer_.observe(events_);
+  }
+  const OptionSet& options() const { return options_; }  // as given
+
   // Whose files save and load use; null: those of the operating system.
   void set_runtime(std::shared_ptr<Runtime> runtime) {
     const std::lock_guard lock(mutex_);
@@ -67,7 +75,8 @@ class BufferSession {
 
   // model, which may be null, is what training on the samples starts from (buffer_file.h).
   void save(const std::string& path, const LoadedModel* model, bool replace_existing) const {
-    BufferInfo info{.options_identity = options_identity_, .options = options_, .model = {}};
+    BufferInfo info{
+        .options_identity = options_.identity(), .options = options_.dump(true), .model = {}};
     if (model != nullptr) info.model = model->identity();
     const std::shared_ptr<Runtime> runtime = this->runtime();
     save_buffer(files_of(runtime.get()), path, buffer_, std::move(info),
@@ -109,9 +118,9 @@ class BufferSession {
     return runtime_;
   }
 
+  BufferEvents events_;  // outlives what tells it
   ExperienceBuffer buffer_;
-  const uint64_t options_identity_;
-  const std::string options_;
+  const OptionSet options_;
   const int compression_level_;
   const bool newest_first_;
   const int64_t max_staleness_;

@@ -47,7 +47,12 @@ std::string TrainerSession::save_steady(const Checkpoint& checkpoint) {
   const CheckpointRules rules{.keep_last = checkpoint.keep_last,
                               .replace_existing = checkpoint.replace_existing};
   end_other_branch(fs, checkpoint, meta.step);
-  return impl_->update.save(fs, checkpoint.dir, meta, rules);
+  std::string path = impl_->update.save(fs, checkpoint.dir, meta, rules);
+  impl_->events.send<CheckpointEvent>([&](CheckpointEvent& event) {
+    event.step = impl_->steps;
+    event.path = path;
+  });
+  return path;
 }
 
 TrainerState TrainerSession::load(const std::string& path) {
@@ -66,6 +71,7 @@ TrainerState TrainerSession::load(const std::string& path) {
   }
   const LoadedModel::RunLease run(*model_, "loading a checkpoint");
   const LoadedModel::WriteLease write(*model_, runtime.busy_timeout_ns());
+  const Publication publication(*this);
   StepWatch watch(*model_, nullptr);
   update.load(fs, found, meta.config_digest);
   watch.done();

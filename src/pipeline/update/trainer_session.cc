@@ -153,6 +153,15 @@ void TrainerSession::set_custom_loss(CustomLoss loss) {
   impl_->update.swap_custom_loss(loss);
 }
 
+void TrainerSession::set_queue(std::shared_ptr<EventQueue> queue, uint64_t source) {
+  impl_->events.set_queue(std::move(queue), source);
+}
+
+OptionSet TrainerSession::options() const {
+  const std::lock_guard lock(impl_->options_mutex);
+  return impl_->options;
+}
+
 void TrainerSession::run_update(FunctionRef<void()> begin) {
   PolicyUpdate& update = impl_->update;
   begin();
@@ -170,6 +179,7 @@ TrainedStep TrainerSession::update(FunctionRef<void()> begin) {
   const Turn turn(*this, "a training step", model_->compute_sharing(), &impl_->cancel);
   const LoadedModel::WriteLease write(*model_, model_->runtime().busy_timeout_ns());
   model_->prepare_compute(LoadedModel::Weights::kTrained);
+  const Publication publication(*this);
   run_update(begin);
   return finished(impl_->update.finish());
 }
@@ -199,6 +209,7 @@ TrainedStep TrainerSession::apply() {
   const Turn turn(*this, "a training step", model_->compute_sharing());
   const LoadedModel::WriteLease write(*model_, model_->runtime().busy_timeout_ns());
   model_->prepare_compute(LoadedModel::Weights::kTrained);
+  const Publication publication(*this);
   return finished(impl_->update.apply());
 }
 
@@ -250,6 +261,10 @@ void TrainerSession::set_options(const Settings& settings) {
   violations.throw_any();
   impl_->update.set_options(settings);
   impl_->settings = settings;
+  {
+    const std::lock_guard shared(impl_->options_mutex);
+    impl_->options = settings.set;
+  }
   model_->runtime().logger().set_level(settings.runtime.log_level);
 }
 
@@ -263,6 +278,11 @@ TrainedStep TrainerSession::finished(UpdateResult result) {
   impl_->trained_version = model_->model().trained_version();
   TrainedStep out{std::move(result.metrics), impl_->steps, impl_->trained_version};
   out.append(train_metrics(result.trained));
+  impl_->events.send<StepEvent>([&](StepEvent& event) {
+    event.step = out.step;
+    event.version = out.version;
+    event.metrics = out;
+  });
   return out;
 }
 
@@ -346,9 +366,11 @@ uint64_t TrainerSession::publish() {
   const auto publish = [&] { return impl_->update.trainer().publish(); };
   {
     const std::lock_guard lock(mutex_);
+    const Publication publication(*this);
     if (const auto version = model_->publish_packed(publish)) return *version;
   }
   const Turn turn(*this, "publishing a half-trained model");
+  const Publication publication(*this);
   if (const auto version = model_->publish_packed(publish)) return *version;  // whole meanwhile
   const LoadedModel::WriteLease write(*model_, model_->runtime().busy_timeout_ns());
   return impl_->update.trainer().publish_masters();

@@ -15,6 +15,7 @@
 #include "core/arena.h"
 #include "core/function_ref.h"
 #include "core/tensor.h"
+#include "pipeline/session/event_kinds.h"
 #include "pipeline/session/loaded_model.h"
 #include "pipeline/session/model_forward.h"
 #include "pipeline/update/trainer_state.h"
@@ -90,6 +91,11 @@ class TrainerSession {
   // Loads a checkpoint, or the newest one of a directory of them, and publishes its weights as its
   // version. The trainer continues where the saved one was. Errors: load_checkpoint.
   TrainerState load(const std::string& path);
+  // Events of finished steps, of checkpoints and of published weights go there from now on, with
+  // this number; null: nowhere. Waits for nothing.
+  void set_queue(std::shared_ptr<EventQueue> queue, uint64_t source);
+  // As last set. Waits for nothing.
+  OptionSet options() const;
   // The host's own algorithms, for later steps; null removes one.
   void set_custom_advantage(CustomAdvantage advantage);
   void set_custom_loss(CustomLoss loss);
@@ -134,6 +140,7 @@ class TrainerSession {
   std::string save_steady(const Checkpoint& checkpoint);  // while the weights cannot change
   std::shared_ptr<LoadedModel> model_;
   class Turn;
+  class Publication;
   std::mutex computing_;      // of a call that computes, from before its wait; locked first
   mutable std::mutex mutex_;  // of what follows
   std::unique_ptr<Impl> impl_;

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "core/arena.h"
+#include "pipeline/session/event_sender.h"
 #include "pipeline/update/policy_update.h"
 #include "pipeline/update/trainer_session.h"
 
@@ -38,13 +39,17 @@ struct TrainerSession::Impl {
   Impl(LoadedModel& model, const Settings& given, const MemoryPlan& memory)
       : objective(given.algo.objective),
         settings(given),
+        options(given.set),
         plan(memory),
         workspace("training workspace", memory.train_workspace_bytes, Touch::kNow,
                   &model.runtime().ledger()),
         update(model, given, memory, workspace.data()) {}
 
   const Objective objective;
-  Settings settings;  // as last changed
+  Settings settings;                 // as last changed
+  mutable std::mutex options_mutex;  // a lock of its own, as of the flag above
+  OptionSet options;                 // those of the settings
+  EventSender events;
   const MemoryPlan plan;
   CancelFlag cancel;
   Arena workspace;
@@ -80,6 +85,27 @@ class TrainerSession::Turn {
   const Cancellable cancellable_;
   const ComputeLease compute_;
   const std::lock_guard<std::mutex> state_;
+};
+
+// Under the lock of the state. Tells at its end of weights that were published meanwhile, whatever
+// failed after that.
+class TrainerSession::Publication {
+ public:
+  explicit Publication(TrainerSession& trainer) : trainer_(trainer), before_(release()) {}
+  ~Publication() {
+    if (release() == before_) return;
+    trainer_.impl_->events.send<PublishedEvent>([&](PublishedEvent& event) {
+      event.step = trainer_.impl_->steps;
+      event.version = trainer_.model_->version();
+    });
+  }
+  Publication(const Publication&) = delete;
+
+ private:
+  uint64_t release() const { return trainer_.model_->model().published().release(); }
+
+  TrainerSession& trainer_;
+  const uint64_t before_;
 };
 
 }  // namespace rl

@@ -98,6 +98,8 @@ pub const RL_EVENT_GROUP: i32 = 8;
 pub const RL_EVENT_FINISHED: i32 = 9;
 pub const RL_EVENT_TOKENS: i32 = 10;
 pub const RL_EVENT_ENGINE_FAILED: i32 = 11;
+pub const RL_EVENT_GROUPS: i32 = 12;
+pub const RL_EVENT_PUBLISHED: i32 = 13;
 pub const RL_DROP_NONE: i32 = 0;
 pub const RL_DROP_STALE: i32 = 1;
 pub const RL_DROP_ABORTED: i32 = 2;
@@ -1194,6 +1196,11 @@ extern "C" {
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_runtime_destroy(runtime: *mut rl_runtime);
+    pub fn rl_runtime_options(
+        runtime: *const rl_runtime,
+        out: *mut *mut rl_options,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_runtime_set_log(
         runtime: *mut rl_runtime,
         fn_: rl_log_fn,
@@ -1216,6 +1223,11 @@ extern "C" {
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_plan_release(plan: *mut rl_plan);
+    pub fn rl_plan_options(
+        plan: *const rl_plan,
+        out: *mut *mut rl_options,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_plan_get_info(
         plan: *const rl_plan,
         info: *mut rl_plan_info,
@@ -1242,6 +1254,11 @@ extern "C" {
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_model_destroy(model: *mut rl_model);
+    pub fn rl_model_options(
+        model: *const rl_model,
+        out: *mut *mut rl_options,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_model_save(
         model: *const rl_model,
         dir: *const c_char,
@@ -1423,6 +1440,11 @@ extern "C" {
         options: *const rl_options,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_pipeline_options(
+        pipeline: *const rl_pipeline,
+        out: *mut *mut rl_options,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_pipeline_get_stats(
         pipeline: *const rl_pipeline,
         stats: *mut rl_pipeline_stats,
@@ -1516,6 +1538,11 @@ extern "C" {
         engine: *mut rl_engine,
         queue: *mut rl_event_queue,
         source: u64,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_engine_options(
+        engine: *const rl_engine,
+        out: *mut *mut rl_options,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_engine_take(
@@ -1614,6 +1641,17 @@ extern "C" {
         num_samples: *mut u64,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_buffer_set_queue(
+        buffer: *mut rl_buffer,
+        queue: *mut rl_event_queue,
+        source: u64,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_buffer_options(
+        buffer: *const rl_buffer,
+        out: *mut *mut rl_options,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_buffer_stats_init(stats: *mut rl_buffer_stats, size: usize);
     pub fn rl_buffer_get_stats(
         buffer: *const rl_buffer,
@@ -1668,6 +1706,17 @@ extern "C" {
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_trainer_cancel(trainer: *mut rl_trainer, err: *mut *mut rl_error) -> rl_status;
+    pub fn rl_trainer_set_queue(
+        trainer: *mut rl_trainer,
+        queue: *mut rl_event_queue,
+        source: u64,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_trainer_options(
+        trainer: *const rl_trainer,
+        out: *mut *mut rl_options,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_trainer_set_options(
         trainer: *mut rl_trainer,
         options: *const rl_options,

@@ -3,7 +3,7 @@ use crate::error::outcome;
 use crate::model::save_flags;
 use crate::options::handle_or_null;
 use crate::text::{path_text, timeout_ns};
-use crate::{sys, Batch, Model, Options, Outcome, Result, Runtime, Sample};
+use crate::{sys, Batch, EventQueue, Model, Options, Outcome, Result, Runtime, Sample};
 use std::path::Path;
 use std::ptr;
 use std::time::Duration;
@@ -93,6 +93,24 @@ impl Buffer {
             drop.incomplete_only = u32::from(groups.incomplete_only);
             value_of!(0, rl_buffer_drop(self.as_ptr(), &drop))
         }
+    }
+
+    /// Sends the buffer's events to a queue from now on, with the number `source`; None: nowhere.
+    /// [`EventKind::Groups`] says that whole groups wait: take them with a timeout of 0 until there
+    /// are none. [`EventKind::GroupDropped`] says which group was removed, and why.
+    ///
+    /// [`EventKind::Groups`]: crate::EventKind::Groups
+    /// [`EventKind::GroupDropped`]: crate::EventKind::GroupDropped
+    pub fn set_queue(&self, queue: Option<&EventQueue>, source: u64) -> Result<()> {
+        let queue = queue.map_or(ptr::null_mut(), |q| q.as_ptr());
+        // SAFETY: the handles live during the call, and the library keeps the queue alive.
+        unsafe { call!(rl_buffer_set_queue(self.as_ptr(), queue, source)) }
+    }
+
+    /// A copy of the options that the buffer was made with.
+    pub fn options(&self) -> Result<Options> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Options, rl_buffer_options(self.as_ptr())) }
     }
 
     /// What the buffer holds, and its counts.

@@ -223,6 +223,8 @@ codes!(
         Finished = RL_EVENT_FINISHED,
         Tokens = RL_EVENT_TOKENS,
         EngineFailed = RL_EVENT_ENGINE_FAILED,
+        Groups = RL_EVENT_GROUPS,
+        Published = RL_EVENT_PUBLISHED,
     }
 );
 

@@ -71,6 +71,12 @@ impl Engine {
         unsafe { call!(rl_engine_set_queue(self.as_ptr(), queue, source)) }
     }
 
+    /// A copy of the options that the engine was made with.
+    pub fn options(&self) -> Result<Options> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Options, rl_engine_options(self.as_ptr())) }
+    }
+
     /// Queues a request; the sample_id of its first sample.
     pub fn submit(&self, request: &Request<'_>) -> Result<u64> {
         let resume = request.resume.map(Sample::to_raw).transpose()?;

@@ -1,4 +1,4 @@
-//! What a pipeline or trainer tells.
+//! What a pipeline, a trainer, an engine or a buffer tells.
 use crate::error::outcome;
 use crate::text::{counted, terminated, timeout_ns};
 use crate::{sys, DropReason, EventKind, Outcome, Purpose, Result, Sample, SampleArray, Tensor};
@@ -14,9 +14,9 @@ handle!(
 );
 
 handle!(
-    /// Where events wait: those of a pipeline, and of engines that were given it. Its descriptor is
-    /// readable while [`EventQueue::next`] has something to say; it is for poll and epoll alone,
-    /// and ends with the pipeline, the engines and every handle of the queue.
+    /// Where events wait: those of a pipeline, and of engines, buffers and trainers that were given
+    /// it. Its descriptor is readable while [`EventQueue::next`] has something to say; it is for
+    /// poll and epoll alone, and ends with the pipeline, the senders and every handle of the queue.
     EventQueue,
     rl_event_queue,
     rl_event_queue_release
@@ -36,7 +36,7 @@ pub struct EventView<'a> {
     pub num_metrics: usize,
     pub text: &'a str,
     pub purpose: Purpose,
-    /// Number of the engine that sent it, of [`crate::Engine::set_queue`].
+    /// Number of the sender, of its `set_queue`.
     pub source: u64,
 }
 
@@ -121,7 +121,7 @@ impl Event {
 }
 
 impl EventQueue {
-    /// A queue for engines.
+    /// A queue for engines, buffers and trainers.
     pub fn new() -> Result<Self> {
         // SAFETY: the handle is this object's.
         unsafe { object_of!(Self, rl_event_queue_create()) }

@@ -116,6 +116,12 @@ impl Model {
         }
     }
 
+    /// A copy of the options that the model was opened with.
+    pub fn options(&self) -> Result<Options> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Options, rl_model_options(self.as_ptr())) }
+    }
+
     /// Ids that end an answer.
     pub fn eos_ids(&self) -> Result<Vec<i32>> {
         // SAFETY: the handle is this object's.

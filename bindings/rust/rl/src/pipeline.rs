@@ -241,6 +241,12 @@ impl Pipeline {
         unsafe { call!(rl_pipeline_set_options(self.as_ptr(), options.as_ptr())) }
     }
 
+    /// A copy of the options, as `set_options` has changed them.
+    pub fn options(&self) -> Result<Options> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Options, rl_pipeline_options(self.as_ptr())) }
+    }
+
     pub fn stats(&self) -> Result<PipelineStats> {
         let pipeline = self.as_ptr();
         // SAFETY: the handle is this object's.

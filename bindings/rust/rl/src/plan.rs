@@ -47,6 +47,12 @@ impl Plan {
         unsafe { struct_of!(rl_plan_info, rl_plan_info_init, rl_plan_get_info(self.as_ptr())) }
     }
 
+    /// A copy of the options that the plan was made for.
+    pub fn options(&self) -> Result<Options> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Options, rl_plan_options(self.as_ptr())) }
+    }
+
     /// The items, arenas first.
     pub fn items(&self) -> Result<Vec<PlanItem>> {
         // SAFETY: texts are copied while the plan lives.

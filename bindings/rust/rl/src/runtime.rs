@@ -110,6 +110,12 @@ impl Runtime {
         unsafe { call!(rl_runtime_set_log(self.as_ptr(), None, ptr::null_mut(), None)) }
     }
 
+    /// A copy of the options that the runtime was made with.
+    pub fn options(&self) -> Result<Options> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Options, rl_runtime_options(self.as_ptr())) }
+    }
+
     /// Number of compute threads, the caller's own counted.
     pub fn threads(&self) -> Result<i64> {
         self.info().map(|info| info.threads)

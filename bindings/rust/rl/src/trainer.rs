@@ -3,7 +3,9 @@ use crate::callbacks::{boxed, drop_box, on_advantage, on_loss};
 use crate::model::save_flags;
 use crate::options::handle_or_null;
 use crate::text::{optional, path_text, Bytes};
-use crate::{sys, AlgoTokens, Batch, Dtype, Event, Model, Options, Output, Result, Tensor};
+use crate::{
+    sys, AlgoTokens, Batch, Dtype, Event, EventQueue, Model, Options, Output, Result, Tensor,
+};
 use std::path::Path;
 use std::ptr;
 
@@ -86,6 +88,20 @@ impl Trainer {
     pub fn set_options(&self, options: &Options) -> Result<()> {
         // SAFETY: options are copied.
         unsafe { call!(rl_trainer_set_options(self.as_ptr(), options.as_ptr())) }
+    }
+
+    /// A copy of the options, as `set_options` has changed them.
+    pub fn options(&self) -> Result<Options> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Options, rl_trainer_options(self.as_ptr())) }
+    }
+
+    /// Sends the trainer's events to a queue from now on, with the number `source`; None: nowhere.
+    /// Steps with their metrics, publications and checkpoints are told.
+    pub fn set_queue(&self, queue: Option<&EventQueue>, source: u64) -> Result<()> {
+        let queue = queue.map_or(ptr::null_mut(), |q| q.as_ptr());
+        // SAFETY: the handles live during the call, and the library keeps the queue alive.
+        unsafe { call!(rl_trainer_set_queue(self.as_ptr(), queue, source)) }
     }
 
     /// Writes a checkpoint with a text of the host to a directory of them, of which the newest

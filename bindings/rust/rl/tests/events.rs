@@ -201,3 +201,29 @@ fn an_engine_tells_of_its_samples() {
     assert!(matches!(queue.next(None).unwrap(), rl::Outcome::Interrupted));
     engine.set_queue(None, 0).unwrap();
 }
+
+#[test]
+fn a_buffer_and_a_trainer_tell_of_what_they_do() {
+    let options = common::options();
+    let model = common::model(&options, rl::Use::Parts);
+    let engine = rl::Engine::new(&model, &options).unwrap();
+    let trainer = rl::Trainer::new(&model, &options).unwrap();
+    let buffer = rl::Buffer::new(&options, 64).unwrap();
+    let queue = rl::EventQueue::new().unwrap();
+    buffer.set_queue(Some(&queue), 1).unwrap();
+    trainer.set_queue(Some(&queue), 2).unwrap();
+    let next = || {
+        let event = queue.next(Some(Duration::ZERO)).unwrap().ready().unwrap();
+        let source = event.view().unwrap().source;
+        (event.kind(), source)
+    };
+    let batch = common::scored_group(&engine);
+    buffer.put_batch(&batch).unwrap();
+    assert_eq!(next(), (rl::EventKind::Groups, 1));
+    let batch = buffer.take(&rl::Groups::default(), None).unwrap().ready().unwrap();
+    trainer.step(&batch, None).unwrap();
+    assert_eq!(next(), (rl::EventKind::Step, 2));
+    assert_eq!(next(), (rl::EventKind::Published, 2));
+    assert!(queue.is_empty());
+    assert_eq!(trainer.options().unwrap().dump(false).unwrap(), options.dump(false).unwrap());
+}
