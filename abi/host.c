@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
   try_other_headers();
   options = make_options(argv[1]);
   check(rl_runtime_create(RL_ABI_VERSION, options, &runtime, &err));
-  check(rl_model_open(runtime, options, RL_USE_TRAIN, &model, &err));
+  check(rl_model_open(runtime, options, RL_USE_PARTS, &model, &err));
   look_at_model(model);
   check(rl_engine_create(model, options, &engine, &err));
   check(rl_trainer_create(model, options, &trainer, &err));

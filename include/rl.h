@@ -259,7 +259,16 @@ RL_API void rl_error_release(rl_error* error);
  * knows, "engine.block_size" and so on; docs/options.md lists them and rl_option_at enumerates
  * them. Setters check key, type and range at once: an unknown key is RL_UNKNOWN_OPTION with the
  * nearest keys, a value of another type RL_WRONG_TYPE, one outside the range RL_OUT_OF_RANGE with
- * the range. Objects copy the set they are created with. */
+ * the range.
+ *
+ * Objects copy the set they are created with, and return it by functions such as
+ * rl_engine_options. Models, engines, trainers and pipelines have a parent, whose options hold if
+ * none are given. Options that have shaped the parent must have its value, else the call is
+ * RL_CONFLICT naming each of them:
+ *   runtime.busy_timeout_ns, cpus, device, instance, memory_budget_bytes, memory_margin_bytes, seed
+ *     and threads, and model.dtype: of the runtime
+ *   model.path, chat_template_path and compute_copies, engine.block_size, kv_dtype and
+ *     max_model_len, and whether algo.objective is reward_model: of the model */
 
 /* Types of options. */
 enum {
@@ -540,12 +549,15 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
 /* A plan says how much memory a run takes before any of it is allocated. It is computed from
  * options and the header of model.path alone. */
 
-/* What the planned memory is used for. */
+/* What the planned memory is used for, and so what a model that is opened for it may have. Anything
+ * else is RL_FAILED_PRECONDITION with the key "use" and the uses that allow it in
+ * RL_ERROR_EXPECTED. */
 enum {
   RL_USE_MODEL = 1,    /* a model, for its text functions */
   RL_USE_GENERATE = 2, /* a model and an engine */
   RL_USE_TRAIN = 3,    /* a model and a trainer */
-  RL_USE_PIPELINE = 4, /* a pipeline: engine and trainer share their working memory */
+  RL_USE_PIPELINE = 4, /* a pipeline: engine and trainer share their working memory. The host may
+                          create engines and trainers beside it, which the plan does not count */
   RL_USE_PARTS = 5,    /* an engine and a trainer with working memory of their own */
   RL_USE_FORWARD = 6   /* a model and its forwards (rl_model_forward) */
 };
@@ -1394,9 +1406,10 @@ typedef struct rl_engine_stats {
  * size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_engine_stats_init(rl_engine_stats* stats, size_t size);
 
-/* Creates an engine and reserves its KV pool and workspace. If the host also creates a trainer, the
- * model must be opened with RL_USE_PARTS. options may be NULL: then those of the model hold. An
- * option that only a pipeline reads, as docs/options.md says, is RL_CONFLICT. Thread: any. */
+/* Creates an engine and reserves its KV pool and workspace. The model must have been opened with
+ * RL_USE_GENERATE, with RL_USE_PARTS if the host also creates a trainer, or with RL_USE_PIPELINE.
+ * options may be NULL: then those of the model hold. An option that only a pipeline reads, as
+ * docs/options.md says, is RL_CONFLICT. Thread: any. */
 RL_API rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine** out,
                                   rl_error** err);
 
@@ -1810,9 +1823,9 @@ RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
  * weights unchanged and is counted in training/skipped_steps. */
 
 /* Creates a trainer and reserves gradients, optimizer states and workspace. The model must have
- * been opened with RL_USE_TRAIN, or with RL_USE_PARTS if the host also creates an engine. options
- * may be NULL: then those of the model hold. An option that only a pipeline reads, as
- * docs/options.md says, is RL_CONFLICT. Thread: any. */
+ * been opened with RL_USE_TRAIN, with RL_USE_PARTS if the host also creates an engine, or with
+ * RL_USE_PIPELINE. options may be NULL: then those of the model hold. An option that only a
+ * pipeline reads, as docs/options.md says, is RL_CONFLICT. Thread: any. */
 RL_API rl_status rl_trainer_create(rl_model* model, const rl_options* options, rl_trainer** out,
                                    rl_error** err);
 

@@ -32,8 +32,9 @@ WHEN = {"create": "kCreate", "between_steps": "kBetweenSteps", "any_time": "kAny
 WHEN_TEXT = {"create": "at creation", "between_steps": "between steps", "any_time": "any time"}
 FIELDS = {"name", "type", "default", "min", "max", "min_open", "max_open", "power_of_two",
           "not_empty", "choices", "cpp", "unit", "doc", "since", "when", "read_when",
-          "flags", "unsupported_reason", "source"}
+          "flags", "same_as", "unsupported_reason", "source"}
 FLAGS = {"determinism", "needs_gpu", "pipeline_only"}
+PARENTS = {"runtime": "kRuntime", "model": "kModel"}
 CONDITION_KIND = {"changed": "kChanged", "is": "kIs", "is not": "kIsNot", "above": "kAbove",
                   "at least": "kAtLeast"}
 SINCE = "0.1.0"
@@ -54,6 +55,8 @@ def check_entry(entry):
         raise Bad(f"{name}: unknown moment {entry['when']}")
     if set(entry.get("flags", [])) - FLAGS:
         raise Bad(f"{name}: unknown flags {entry['flags']}")
+    if "same_as" in entry and (entry["same_as"] not in PARENTS or entry["when"] != "create"):
+        raise Bad(f"{name}: same_as is one of {sorted(PARENTS)}, of an option fixed at creation")
     if (entry["type"] == "enum") != ("choices" in entry):
         raise Bad(f"{name}: an enum must have choices, and no other type may")
     if "cpp" in entry and (entry["type"] != "enum" or
@@ -172,6 +175,7 @@ def cpp_row(entry):
         f"     {quote(entry.get('since', SINCE))}, OptionWhen::{WHEN[entry['when']]}, "
         f"{boolean('determinism' in flags)}, {boolean('needs_gpu' in flags)}, "
         f"{boolean('pipeline_only' in flags)}, "
+        f"OptionParent::{PARENTS.get(entry.get('same_as'), 'kNone')}, "
         f"{quote(entry.get('unsupported_reason', ''))},\n     {wrapped(entry['source'], 5)}}},\n")
 
 
@@ -265,6 +269,8 @@ def doc_entry(entry):
         facts.append("needs a GPU")
     if "pipeline_only" in entry.get("flags", []):
         facts.append("only has an effect in a pipeline")
+    if "same_as" in entry:
+        facts.append(f"must equal that of the {entry['same_as']}")
     lines = [f"### `{entry['name']}`", "", "; ".join(facts) + ".", "", entry["doc"]]
     if entry.get("unsupported_reason"):
         lines += ["", f"Only the default works in this build: {entry['unsupported_reason']}"]
@@ -282,6 +288,18 @@ def doc_rules(rules):
         causes = " and ".join(f"`{c}`" for c in rule["refused_when"])
         out += f"| {causes} | {rule['message']} |\n"
     return out + "\n"
+
+
+def doc_parents(entries):
+    out = ("## Options that objects share\n\nModels, engines, trainers and pipelines have a set of "
+           "options each, the one of what they are\nmade from unless another is given. These "
+           "options must have the value that the parent was made\nwith; another one is "
+           "`RL_CONFLICT` and names it. A buffer is made from options alone.\n\n")
+    for parent in sorted(PARENTS, reverse=True):
+        keys = ", ".join(f"`{e['name']}`" for e in entries if e.get("same_as") == parent)
+        out += f"- of the {parent}: {keys}\n"
+    return out + ("- of the model too: whether `algo.objective` is reward_model, which decides its "
+                  "head\n\n")
 
 
 def doc_presets(presets):
@@ -309,7 +327,7 @@ def doc_file(entries, rules, presets):
             out += f"## {first}\n\n"
             group = first
         out += doc_entry(entry) + "\n"
-    out += doc_rules(rules) + doc_presets(presets)
+    out += doc_parents(entries) + doc_rules(rules) + doc_presets(presets)
     return out.rstrip("\n") + "\n"
 
 

@@ -12,13 +12,14 @@
 namespace rl::abi {
 
 template <typename Session, typename Handle>
-rl_status create_on_model(rl_model* model, const rl_options* options, Handle** out,
+rl_status create_on_model(rl_model* model, const rl_options* options, PlanUse part, Handle** out,
                           rl_error** err) {
   clear(out);
   return guarded(err, model, [&] {
     const auto owner = use(model, "model");
     const Settings settings = options_or(options, owner->options());
     require(out, "out");
+    owner->require_use(part);
     *out = issue<Handle>(std::make_shared<Session>(owner, settings));
   });
 }

@@ -135,7 +135,7 @@ void rl_engine_stats_init(rl_engine_stats* stats, size_t size) {
 
 rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine** out,
                            rl_error** err) {
-  return create_on_model<EngineBox>(model, options, out, err);
+  return create_on_model<EngineBox>(model, options, PlanUse::kGenerate, out, err);
 }
 
 void rl_engine_destroy(rl_engine* engine) {

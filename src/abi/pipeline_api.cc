@@ -75,7 +75,7 @@ extern "C" {
 
 rl_status rl_pipeline_create(rl_model* model, const rl_options* options, rl_pipeline** out,
                              rl_error** err) {
-  return create_on_model<Pipeline>(model, options, out, err);
+  return create_on_model<Pipeline>(model, options, PlanUse::kPipeline, out, err);
 }
 
 void rl_pipeline_destroy(rl_pipeline* pipeline) {

@@ -76,7 +76,7 @@ extern "C" {
 
 rl_status rl_trainer_create(rl_model* model, const rl_options* options, rl_trainer** out,
                             rl_error** err) {
-  return create_on_model<TrainerSession>(model, options, out, err);
+  return create_on_model<TrainerSession>(model, options, PlanUse::kTrain, out, err);
 }
 
 void rl_trainer_destroy(rl_trainer* trainer) { destroy(trainer); }

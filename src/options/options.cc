@@ -239,4 +239,20 @@ uint64_t OptionSet::identity() const {
   return digest.value();
 }
 
+std::vector<Error> parent_violations(const OptionSet& options, const OptionSet& of_parent,
+                                     OptionParent parent, const char* made) {
+  std::vector<Error> out;
+  for (size_t i = 0; i < option_count(); ++i) {
+    const OptionInfo& info = option_at(i);
+    if (info.same_as != parent) continue;
+    const std::string theirs = options.get_text(info.key), mine = of_parent.get_text(info.key);
+    if (mine == theirs) continue;
+    out.push_back(
+        Error(Code::kConflict, str(info.key, " is '", theirs, "' but ", made, " '", mine, "'"))
+            .with_key(info.key)
+            .with_expected(mine));
+  }
+  return out;
+}
+
 }  // namespace rl

@@ -30,6 +30,9 @@ enum class OptionType : int32_t {
 // The latest moment at which a value may change.
 enum class OptionWhen : int32_t { kCreate = 1, kBetweenSteps = 2, kAnyTime = 3 };
 
+// Whose value an object must have.
+enum class OptionParent : uint8_t { kNone, kRuntime, kModel };
+
 struct OptionChoice {
   const char* name;
   const char* doc;
@@ -62,6 +65,7 @@ struct OptionInfo {
   bool affects_determinism;
   bool needs_gpu;
   bool pipeline_only;              // refused if the host runs its own loop
+  OptionParent same_as;            // objects made from it have its value
   const char* unsupported_reason;  // if not empty: only the default is accepted, for this reason
   const char* source;
 };
@@ -161,6 +165,11 @@ class OptionSet {
   const OptionValue& slot(std::string_view key) const;
   std::vector<OptionValue> values_;  // one per table row
 };
+
+// kConflict for each option that must be the parent's and is not; made: as in "the runtime was made
+// with".
+std::vector<Error> parent_violations(const OptionSet& options, const OptionSet& of_parent,
+                                     OptionParent parent, const char* made);
 
 // kNotChangeable unless the option may change at this moment.
 void require_changeable(const OptionInfo& info, OptionWhen moment);

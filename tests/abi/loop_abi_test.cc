@@ -249,7 +249,7 @@ TEST(AbiParts, ARewardModelOfAHostScoresAsItWasTrained) {
     const int32_t ids[] = {1, 2};
     EXPECT_EQ(logprobs_of(trainer, ids, 2, 1, 1, &logprob, 1, nullptr), RL_FAILED_PRECONDITION);
     rl_engine* engine = nullptr;
-    EXPECT_EQ(rl_engine_create(model, options, &engine, nullptr), RL_CONFLICT);
+    EXPECT_EQ(rl_engine_create(model, options, &engine, nullptr), RL_FAILED_PRECONDITION);
     EXPECT_RL_OK(
         rl_model_save(model, dir.c_str(), dir.size(), RL_DTYPE_F32, RL_SAVE_REPLACE, &err));
     rl_batch_release(batch);

@@ -160,7 +160,7 @@ uint64_t run_train_step(const Api& rl, const Place& place) {
   Handle<rl_batch> generated(rl.rl_batch_release), batch(rl.rl_batch_release);
   Handle<rl_event> step(rl.rl_event_release);
   small_options(rl, host, place);
-  m.open(rl, host, RL_USE_TRAIN);
+  m.open(rl, host, RL_USE_PARTS);
   CALL(rl_engine_create, m.model, host.options, engine.out());
   CALL(rl_trainer_create, m.model, host.options, trainer.out());
   CALL(rl_buffer_create, host.options, uint64_t{4}, buffer.out());

@@ -21,6 +21,13 @@ using testing::fixture_model;
 using testing::tiny_options;
 using Texts = std::vector<std::string>;
 
+// Options that must have the value of this parent.
+size_t num_options_of(OptionParent parent) {
+  size_t count = 0;
+  for (size_t i = 0; i < option_count(); ++i) count += option_at(i).same_as == parent;
+  return count;
+}
+
 // The llama fixture, opened with options that differ from tiny_options by assignments.
 class Session {
  public:
@@ -61,6 +68,7 @@ TEST(SessionRefusals, OptionsOfTheModelAreThoseItWasOpenedWith) {
     EXPECT_EQ(e.message, str(key, " is '", text, "' but the model was opened with '", opened, "'"));
     all.set_text(key, text);
   }
+  EXPECT_EQ(std::size(cases), num_options_of(OptionParent::kModel));
   all.set_text("algo.objective", "reward_model");
   const Error joined = expect_error(Code::kConflict, [&] { require_same_model(*s.model, all); });
   EXPECT_EQ(joined.parts.size(), 7u);
@@ -76,6 +84,7 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
       {"runtime.memory_budget_bytes", "5", "4294967296"},
       {"runtime.memory_margin_bytes", "6", "0"},
       {"runtime.cpus", "0", ""},
+      {"runtime.instance", "9", "0"},
       {"runtime.seed", "8", "7"},
       {"runtime.threads", "2", "1"},
       {"model.dtype", "auto", "fp32"}};
@@ -87,10 +96,13 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
     });
     EXPECT_EQ(e.key, key);
     EXPECT_EQ(e.expected, made);
-    EXPECT_EQ(e.message, str(key, " is ", text, " but the runtime was made with ", made));
+    EXPECT_EQ(e.message, str(key, " is '", text, "' but the runtime was made with '", made, "'"));
     all.set_text(key, text);
   }
-  EXPECT_EQ(expect_error(Code::kConflict, [&] { s.runtime->require_same(all); }).parts.size(), 7u);
+  const Error joined = expect_error(Code::kConflict, [&] { s.runtime->require_same(all); });
+  EXPECT_EQ(joined.parts.size(), std::size(cases));
+  EXPECT_EQ(std::size(cases) + 1, num_options_of(OptionParent::kRuntime))
+      << "runtime.device has one value in a build without a GPU";
   s.runtime->require_same(s.with({"runtime.log_level=error", "runtime.experiment=e"}));
 }
 

@@ -109,7 +109,7 @@ def test_a_trainer_that_is_forgotten_frees_its_memory(host):
 
 
 def test_handles_dropped_inside_a_callback_end_after_it(open_host):
-    host = open_host(rl.Use.TRAIN, algo__advantage="custom")
+    host = open_host(rl.Use.PARTS, algo__advantage="custom")
     batch, trainer = host.group(), rl.Trainer(host.model)
     kept = [rl.Engine(host.model)]
     before = host.runtime.reserved_bytes

@@ -182,7 +182,7 @@ def test_a_host_that_ends_without_closing_ends_cleanly(tmp_path):
 
 
 def test_ctrl_c_inside_a_function_of_the_host_ends_the_call(open_host):
-    host = open_host(rl.Use.TRAIN, algo__advantage="custom", runtime__log_level="debug")
+    host = open_host(rl.Use.PARTS, algo__advantage="custom", runtime__log_level="debug")
     batch, trainer = host.group(), rl.Trainer(host.model)
 
     def interrupt(*arguments):
@@ -194,7 +194,7 @@ def test_ctrl_c_inside_a_function_of_the_host_ends_the_call(open_host):
     host.runtime.set_log(interrupt)
     before = host.runtime.reserved_bytes
     with pytest.raises(KeyboardInterrupt):
-        rl.Model(host.runtime, use=rl.Use.TRAIN)
+        rl.Model(host.runtime, use=rl.Use.PARTS)
     host.runtime.set_log(None)
     assert host.runtime.reserved_bytes == before  # the model has ended
 

@@ -37,7 +37,7 @@ func reinforce(tokens *Tokens, weights, gradient []float64) (float64, error) {
 // trained is the digest of the weights after two steps.
 func trained(t *testing.T, set func(*Trainer) error, settings ...string) uint64 {
 	t.Helper()
-	h := newHost(t, UseTrain, settings...)
+	h := newHost(t, UseParts, settings...)
 	trainer, batch := h.trainer(), h.scored()
 	ok(t, set(trainer))
 	for i := 0; i < 2; i++ {
@@ -61,7 +61,7 @@ func TestTheSameFormulasTrainToTheSameWeights(t *testing.T) {
 }
 
 func TestAPanicInAnAdvantageFunctionIsTheStepsError(t *testing.T) {
-	h := newHost(t, UseTrain, "algo.advantage=custom")
+	h := newHost(t, UseParts, "algo.advantage=custom")
 	trainer, batch, before := h.trainer(), h.scored(), h.digest()
 	ok(t, trainer.SetAdvantage(func(tokens *Tokens, advantages []float64) error {
 		advantages[len(advantages)] = 1
@@ -95,7 +95,7 @@ func TestAPanicInAnAdvantageFunctionIsTheStepsError(t *testing.T) {
 }
 
 func TestAPanicInALossFunctionIsReported(t *testing.T) {
-	h := newHost(t, UseTrain, "algo.policy_loss=custom")
+	h := newHost(t, UseParts, "algo.policy_loss=custom")
 	trainer, batch, before := h.trainer(), h.scored(), h.digest()
 	ok(t, trainer.SetLoss(func(*Tokens, []float64, []float64) (float64, error) { panic("ouch") }))
 	_, err := trainer.Step(batch, nil)
@@ -157,7 +157,7 @@ func TestALossFunctionOfAPipelineFailsOnceAndTheLoopGoesOn(t *testing.T) {
 }
 
 func TestAFunctionIsLetGoOfWhenItIsReplacedAndWhenItsObjectEnds(t *testing.T) {
-	h := newHost(t, UseTrain, "algo.advantage=custom")
+	h := newHost(t, UseParts, "algo.advantage=custom")
 	trainer := h.trainer()
 	var collected int32
 	function := func() AdvantageFunc {

@@ -200,7 +200,7 @@ const (
 	FieldNumber FieldKind = 2
 )
 
-// Use: What the planned memory is used for.
+// Use: What the planned memory is used for, and so what a model that is opened for it may have. Anything else is RL_FAILED_PRECONDITION with the key "use" and the uses that allow it in RL_ERROR_EXPECTED.
 type Use int32
 
 const (
@@ -213,7 +213,7 @@ const (
 	// UseTrain is RL_USE_TRAIN: a model and a trainer.
 	UseTrain Use = 3
 
-	// UsePipeline is RL_USE_PIPELINE: a pipeline: engine and trainer share their working memory.
+	// UsePipeline is RL_USE_PIPELINE: a pipeline: engine and trainer share their working memory. The host may create engines and trainers beside it, which the plan does not count.
 	UsePipeline Use = 4
 
 	// UseParts is RL_USE_PARTS: an engine and a trainer with working memory of their own.

@@ -9,7 +9,7 @@ import (
 
 func TestObjectsEndInAnyOrderAndTwice(t *testing.T) {
 	for _, backwards := range []bool{false, true} {
-		h := newHost(t, UseTrain)
+		h := newHost(t, UseParts)
 		engine, trainer := h.engine(), h.trainer()
 		buffer := value[*Buffer](t)(NewBuffer(nil, 64))
 		batch := h.scored()
@@ -75,7 +75,7 @@ func TestWhatIsNilIsAnArgumentThatIsMissing(t *testing.T) {
 	buffer := value[*Buffer](t)(NewBuffer(nil, 64))
 	defer buffer.Close()
 	expect(t, buffer.PutBatch(nil), ErrInvalidArgument)
-	_, err := newHost(t, UseTrain).trainer().Step(nil, nil)
+	_, err := newHost(t, UseParts).trainer().Step(nil, nil)
 	expect(t, err, ErrInvalidArgument)
 	_, err = NewPlan(nil, UseModel)
 	expect(t, err, ErrInvalidArgument)
@@ -98,7 +98,7 @@ func TestTheCollectorEndsWhatNobodyClosed(t *testing.T) {
 
 // Freed memory has other bytes in it at once, so a copy that was made too late shows.
 func TestCopiesAreWholeWhileTheirMemoryEnds(t *testing.T) {
-	h := newHost(t, UseTrain)
+	h := newHost(t, UseParts)
 	parts := func(value float64) []float64 {
 		all := make([]float64, 1024)
 		for i := range all {

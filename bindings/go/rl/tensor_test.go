@@ -64,7 +64,7 @@ func TestAShapeThatDoesNotFitIsRefused(t *testing.T) {
 }
 
 func TestWeightsAreLentOrCopied(t *testing.T) {
-	h := newHost(t, UseTrain)
+	h := newHost(t, UseParts)
 	names := value[[]string](t)(h.model.WeightNames())
 	if len(names) != 21 || !strings.Contains(strings.Join(names, " "), norm) {
 		t.Error(names)
@@ -91,7 +91,7 @@ func TestWeightsAreLentOrCopied(t *testing.T) {
 }
 
 func TestWeightsAreSetAllOrNone(t *testing.T) {
-	h := newHost(t, UseTrain)
+	h := newHost(t, UseParts)
 	twice := floats(t)(h.model.Weight(norm, TensorCopy))
 	for i := range twice {
 		twice[i] *= 2
@@ -114,7 +114,7 @@ func TestWeightsAreSetAllOrNone(t *testing.T) {
 }
 
 func TestArraysOfASampleOutliveTheBatch(t *testing.T) {
-	h := newHost(t, UseTrain)
+	h := newHost(t, UseParts)
 	batch := h.scored()
 	sample := value[*Sample](t)(batch.Sample(1))
 	ids := value[*Tensor](t)(batch.Tensor(1, SampleIDs))
@@ -148,7 +148,7 @@ func beginsWith[T Element](t *testing.T, all, first *Tensor) bool {
 }
 
 func TestHiddenStatesHaveARowForEachID(t *testing.T) {
-	h := newHost(t, UseTrain)
+	h := newHost(t, UseParts)
 	trainer, width := h.trainer(), value[ModelInfo](t)(h.model.Info()).Hidden
 	hidden := value[*Tensor](t)(trainer.Hidden([]int32{1, 2, 3}))
 	shape := value[TensorInfo](t)(hidden.Info()).Shape
@@ -195,7 +195,7 @@ func TestADLPackTensorKeepsTheModelUntilItEnds(t *testing.T) {
 }
 
 func TestARewardModelScoresEverySample(t *testing.T) {
-	h := newHost(t, UseTrain)
+	h := newHost(t, UseParts)
 	batch := h.scored()
 	_, err := h.trainer().Scores(batch)
 	expect(t, err, ErrFailedPrecondition)

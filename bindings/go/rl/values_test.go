@@ -112,7 +112,7 @@ func TestAPlanAddsUp(t *testing.T) {
 }
 
 func TestSamplesOfTheHostComeBackFromABuffer(t *testing.T) {
-	h := newHost(t, UseTrain)
+	h := newHost(t, UseParts)
 	buffer := value[*Buffer](t)(NewBuffer(h.options, 16))
 	defer buffer.Close()
 	put := [2]*Sample{}

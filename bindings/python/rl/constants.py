@@ -147,14 +147,17 @@ class FieldKind(OpenEnum):
 
 
 class Use(OpenEnum):
-    """What the planned memory is used for."""
+    """What the planned memory is used for, and so what a model that is opened for it may have.
+    Anything else is RL_FAILED_PRECONDITION with the key "use" and the uses that allow it in
+    RL_ERROR_EXPECTED."""
     # a model, for its text functions
     MODEL = 1
     # a model and an engine
     GENERATE = 2
     # a model and a trainer
     TRAIN = 3
-    # a pipeline: engine and trainer share their working memory
+    # a pipeline: engine and trainer share their working memory. The host may create engines and
+    # trainers beside it, which the plan does not count
     PIPELINE = 4
     # an engine and a trainer with working memory of their own
     PARTS = 5

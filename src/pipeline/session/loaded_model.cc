@@ -17,11 +17,6 @@
 namespace rl {
 namespace {
 
-// Options that shape a loaded model.
-constexpr const char* kModelKeys[] = {"engine.block_size",    "engine.kv_dtype",
-                                      "engine.max_model_len", "model.chat_template_path",
-                                      "model.compute_copies", "model.path"};
-
 ModelOptions model_options(const Settings& settings, const MemoryPlan& plan) {
   ModelOptions m;
   m.max_positions = plan.max_model_len;
@@ -82,6 +77,23 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
       LogLevel::kInfo, "model", {{"path", path}, {"parameters", parameters}, {"dtype", dtype}},
       "loaded ", path, ", ", parameters, " parameters, ", dtype, " compute");
   return loaded;
+}
+
+void LoadedModel::require_use(PlanUse part) const {
+  const bool both = use_ == PlanUse::kParts || use_ == PlanUse::kPipeline;
+  if (use_ == part || (both && part != PlanUse::kPipeline)) return;
+  const char *what = "a pipeline", *uses = "RL_USE_PIPELINE";
+  if (part == PlanUse::kGenerate) {
+    what = "an engine";
+    uses = "RL_USE_GENERATE, RL_USE_PARTS or RL_USE_PIPELINE";
+  } else if (part == PlanUse::kTrain) {
+    what = "a trainer";
+    uses = "RL_USE_TRAIN, RL_USE_PARTS or RL_USE_PIPELINE";
+  }
+  throw Error(Code::kFailedPrecondition,
+              str("the model has no place for ", what, ": it was opened for another use"))
+      .with_key("use")
+      .with_expected(uses);
 }
 
 LoadedModel::LoadedModel(const Settings& settings) : settings_(settings) {}
@@ -346,14 +358,8 @@ LoadedModel::WriteLease::~WriteLease() {
 void require_same_model(const LoadedModel& model, const Settings& settings) {
   const OptionSet &opened = model.options(), &options = settings.set;
   Violations violations;
-  for (const char* key : kModelKeys) {
-    const std::string mine = opened.get_text(key), theirs = options.get_text(key);
-    if (mine == theirs) continue;
-    violations.add(Error(Code::kConflict,
-                         str(key, " is '", theirs, "' but the model was opened with '", mine, "'"))
-                       .with_key(key)
-                       .with_expected(mine));
-  }
+  violations.add(
+      parent_violations(options, opened, OptionParent::kModel, "the model was opened with"));
   const char* objective = "algo.objective";
   const bool scores = trained_head(settings) == ModelHead::kScalar;
   if (scores != model.config().scalar_head) {

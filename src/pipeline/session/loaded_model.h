@@ -45,6 +45,9 @@ class LoadedModel {
   const ModelConfig& config() const { return model_->config(); }
   const std::string& path() const { return path_; }
   const MemoryPlan& plan() const { return plan_; }  // for the use it was opened for
+  // kFailedPrecondition naming the uses that allow it, unless the model was opened for one of them:
+  // an engine (kGenerate), a trainer (kTrain) or a pipeline of the host.
+  void require_use(PlanUse part) const;
   // The plan of an engine (kGenerate) or a trainer (kTrain) on this model; if it was opened for
   // both, the plan of both. All problems with the options are reported as one error.
   MemoryPlan plan_session(const Settings& settings, PlanUse part) const;

@@ -10,17 +10,6 @@
 namespace rl {
 namespace {
 
-// Options that the runtime acts on; its objects may not have other values.
-constexpr const char* kRuntimeKeys[] = {"runtime.busy_timeout_ns",
-                                        "runtime.cpus",
-                                        "runtime.device",
-                                        "runtime.instance",
-                                        "runtime.memory_budget_bytes",
-                                        "runtime.memory_margin_bytes",
-                                        "runtime.seed",
-                                        "runtime.threads",
-                                        "model.dtype"};
-
 std::unique_ptr<Executor> make_executor(const Settings& settings, const CpuList& cpus,
                                         std::unique_ptr<Executor> given) {
   if (given != nullptr) return given;
@@ -70,14 +59,8 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
 
 void Runtime::require_same(const OptionSet& options) const {
   Violations violations;
-  for (const char* key : kRuntimeKeys) {
-    const std::string mine = settings_.set.get_text(key), theirs = options.get_text(key);
-    if (mine == theirs) continue;
-    violations.add(
-        Error(Code::kConflict, str(key, " is ", theirs, " but the runtime was made with ", mine))
-            .with_key(key)
-            .with_expected(mine));
-  }
+  violations.add(parent_violations(options, settings_.set, OptionParent::kRuntime,
+                                   "the runtime was made with"));
   violations.throw_any();
 }
 

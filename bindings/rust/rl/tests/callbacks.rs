@@ -13,7 +13,7 @@ fn count() -> (Arc<AtomicUsize>, Arc<AtomicUsize>) {
 fn trainer(algorithm: &str) -> (rl::Engine, rl::Trainer) {
     let mut options = options();
     options.set(algorithm, "custom").unwrap();
-    let model = model(&options, rl::Use::Train);
+    let model = model(&options, rl::Use::Parts);
     let engine = rl::Engine::new(&model, &options).unwrap();
     let trainer = rl::Trainer::new(&model, &options).unwrap();
     (engine, trainer)

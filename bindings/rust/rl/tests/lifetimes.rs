@@ -35,7 +35,7 @@ fn every_object_may_be_used_by_every_thread() {
 fn objects() -> Vec<Box<dyn Any + Send>> {
     let options = options();
     let runtime = rl::Runtime::new(&options).unwrap();
-    let model = rl::Model::open(&runtime, &options, rl::Use::Train).unwrap();
+    let model = rl::Model::open(&runtime, &options, rl::Use::Parts).unwrap();
     let engine = rl::Engine::new(&model, &options).unwrap();
     let trainer = rl::Trainer::new(&model, &options).unwrap();
     let batch = scored_group(&engine);
@@ -105,7 +105,7 @@ fn a_run_waits_for_what_computes() {
 #[test]
 fn parts_work_after_what_they_were_made_from() {
     let options = options();
-    let model = model(&options, rl::Use::Train); // its runtime is gone
+    let model = model(&options, rl::Use::Parts); // its runtime is gone
     let engine = rl::Engine::new(&model, None).unwrap();
     drop(model);
     drop(options);

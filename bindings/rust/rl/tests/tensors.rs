@@ -60,7 +60,7 @@ fn shape_that_does_not_fit_is_refused() {
 #[test]
 fn weights_are_copies_or_where_they_lie() {
     let options = options();
-    let model = model(&options, rl::Use::Train);
+    let model = model(&options, rl::Use::Parts);
     let names = model.weight_names().unwrap();
     assert!(names.len() == 21 && names.contains(&NORM), "{names:?}");
     let copy = model.weight(NORM).unwrap();
