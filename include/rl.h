@@ -1460,8 +1460,9 @@ RL_API rl_status rl_engine_unpause(rl_engine* engine, rl_error** err);
 /* Drains the engine: from now on no sample starts; steps on this thread until those that have
  * started are finished. RL_OK when they are, RL_TIMEOUT when they did not finish in time (started
  * of rl_engine_stats counts them), RL_PAUSED when the engine is paused; the drain stays in force
- * until rl_engine_unpause. Samples that have not started do not count as running: weights can be
- * trained. Thread: any. */
+ * until rl_engine_unpause. A step that has begun is finished, and so are the turns before it of
+ * objects that compute in turn, also if that takes longer than the timeout. Samples that have not
+ * started do not count as running: weights can be trained. Thread: any. */
 RL_API rl_status rl_engine_drain(rl_engine* engine, int64_t timeout_ns, rl_error** err);
 
 /* Sends the engine's events to a queue from now on: RL_EVENT_FINISHED, RL_EVENT_TOKENS and

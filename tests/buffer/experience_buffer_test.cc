@@ -187,5 +187,92 @@ TEST(ExperienceBuffer, ARefusedSampleIsNamedByItsPlaceAndTheOthersAreTakenBack) 
   EXPECT_EQ(buffer.num_samples(), 1);
 }
 
+// Keeps what it hears.
+class Heard final : public BufferObserver {
+ public:
+  void changed(int64_t whole_groups, bool more) noexcept override {
+    whole = whole_groups;
+    num_news += more;
+  }
+  void removed(const Sample& of, DropReason reason) noexcept override {
+    last_removed = of.ordinal;
+    (reason == DropReason::kStale ? num_stale : num_dropped) += 1;
+  }
+  int64_t whole = -1, num_news = 0, num_stale = 0, num_dropped = 0;
+  uint64_t last_removed = 0;
+};
+
+int64_t counted(const ExperienceBuffer& buffer) {
+  int64_t whole = 0;
+  buffer.visit([&](const Group& g) { whole += g.samples.size() == 2; });
+  return whole;
+}
+
+TEST(ExperienceBuffer, AnObserverHearsOfEveryChange) {
+  Heard heard;
+  ExperienceBuffer buffer(2, 12, true);
+  buffer.put_all({sample_of(1, 0, 3), sample_of(1, 1, 3)});
+  buffer.observe(heard);
+  EXPECT_EQ(heard.whole, 1) << "at once";
+  EXPECT_EQ(heard.num_news, 1);
+  buffer.put(sample_of(2, 0, 5));
+  EXPECT_EQ(heard.num_news, 1) << "it is not complete";
+  buffer.put_all({sample_of(2, 1, 5), sample_of(3, 0, 5), sample_of(3, 1, 5), sample_of(4, 0)});
+  EXPECT_EQ(heard.whole, 3);
+  EXPECT_EQ(heard.num_news, 2) << "one change";
+  EXPECT_THROW(buffer.put_all({sample_of(5, 0), sample_of(5, 1), sample_of(3, 0)}), Error);
+  EXPECT_EQ(heard.num_news, 2) << "it put nothing";
+  EXPECT_EQ(buffer.num_whole_groups(), counted(buffer));
+  EXPECT_EQ(buffer.take({.max_groups = 1, .min_version = 4}, 0).size(), 2u);
+  EXPECT_EQ(heard.num_stale, 1);
+  EXPECT_EQ(heard.last_removed, 1u);
+  EXPECT_EQ(heard.whole, 1);
+  EXPECT_EQ(buffer.drop({.incomplete_only = true}), 1);
+  EXPECT_EQ(heard.last_removed, 4u);
+  EXPECT_EQ(heard.whole, 1);
+  buffer.clear();
+  EXPECT_EQ(heard.num_dropped, 2);
+  EXPECT_EQ(heard.whole, 0);
+  EXPECT_EQ(heard.num_news, 2);
+}
+
+TEST(ExperienceBuffer, CompleteGroupsAreCountedThroughEveryChange) {
+  ExperienceBuffer buffer(2, 40, true);
+  uint64_t random = 1;
+  for (int i = 0; i < 2000; ++i) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    const uint64_t ordinal = (random >> 33) % 16;
+    const auto slot = static_cast<uint32_t>((random >> 40) % 2);
+    try {
+      switch ((random >> 50) % 8) {
+        case 0:
+          buffer.take(1);
+          break;
+        case 1:
+          buffer.erase(ordinal);
+          break;
+        case 2:
+          buffer.drop({.ordinals = {{&ordinal, 1}}});
+          break;
+        case 3:
+          buffer.put_all({sample_of(ordinal, slot), sample_of(ordinal, 1 - slot)});
+          break;
+        case 4:
+          buffer.take({.min_groups = 2, .max_groups = 3, .newest_first = true, .min_version = 1},
+                      0);
+          break;
+        default:
+          buffer.put(sample_of(ordinal, slot, (random >> 55) % 3));
+      }
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code, Code::kDuplicate);
+    }
+    ASSERT_EQ(buffer.num_whole_groups(), counted(buffer)) << "after change " << i;
+    const BufferCounts counts = buffer.counts();
+    ASSERT_EQ(counts.whole_groups, buffer.num_whole_groups());
+    ASSERT_EQ(counts.put, counts.taken + counts.dropped + counts.stale + counts.held);
+  }
+}
+
 }  // namespace
 }  // namespace rl

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -270,6 +272,24 @@ TEST(ComputeLease, AloneIsRefusedDuringTheTurnsOfOthers) {
         expect_error(Code::kBusy, [&] { ComputeLease(turns.runtime(), "log-probs", kAlone); });
     EXPECT_TRUE(contains(e.message, "busy with a training step")) << e.message;
   }
+}
+
+TEST(ComputeLease, WhoCouldNotBeginHearsOfEveryEnd) {
+  Turns turns;
+  ComputeQueue& queue = turns.queue();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100; ++i) {
+    std::optional<ComputeLease> other(std::in_place, turns.runtime(), "something");
+    const uint64_t seen = queue.num_changes();
+    EXPECT_THROW(ComputeLease(turns.runtime(), "refused"), Error);
+    std::jthread ends([&] { other.reset(); });
+    queue.await_change(seen);
+  }
+  const uint64_t seen = queue.num_changes();
+  queue.note_given_up();
+  queue.await_change(seen);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60))
+      << "a change that is missed costs a second";
 }
 
 }  // namespace

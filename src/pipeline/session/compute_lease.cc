@@ -2,6 +2,7 @@
 #include "pipeline/session/compute_lease.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "core/deadline.h"
 #include "pipeline/session/runtime.h"
@@ -19,7 +20,18 @@ void ComputeQueue::yield() {
 
 void ComputeQueue::note_given_up() {
   const std::lock_guard lock(mutex_);
+  ++num_changes_;
   changed_.notify_all();
+}
+
+uint64_t ComputeQueue::num_changes() const {
+  const std::lock_guard lock(mutex_);
+  return num_changes_;
+}
+
+void ComputeQueue::await_change(uint64_t seen) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::seconds(1), [&] { return num_changes_ != seen; });
 }
 
 int64_t ComputeQueue::num_waiting() const {
@@ -75,6 +87,7 @@ void ComputeLease::give_up(Code code, int64_t waited_ns) {
 
 ComputeLease::~ComputeLease() {
   const std::lock_guard lock(queue_.mutex_);
+  ++queue_.num_changes_;
   queue_.begun_.erase(queue_.begun_.begin());
   queue_.begin_waiting();
   queue_.changed_.notify_all();

@@ -34,6 +34,10 @@ class ComputeQueue final : public YieldPoint {
   void yield() override;
   // Called after the flag of a ComputeWait was set: ends the wait.
   void note_given_up();
+  // Counts leases that have ended and waits that were given up.
+  uint64_t num_changes() const;
+  // For who could not begin: returns once the count is another one, or after a second.
+  void await_change(uint64_t seen);
   // Leases that wait, for their turn or to begin.
   int64_t num_waiting() const;
 
@@ -47,6 +51,7 @@ class ComputeQueue final : public YieldPoint {
   std::condition_variable changed_;
   std::vector<ComputeLease*> begun_;
   std::vector<ComputeLease*> waiting_;  // as they came; begun_ has room for them
+  uint64_t num_changes_ = 0;
 };
 
 // How long a lease waits to begin, beside runtime.busy_timeout_ns.

@@ -34,12 +34,16 @@ EngineSession::~EngineSession() { end_waits(); }
 // The engine is a user exactly while it has something to compute.
 void EngineSession::note_use() {
   const bool uses = !engine_->nothing_runnable();
-  if (uses == use_.has_value()) return;
-  if (uses) {
-    use_.emplace(*model_);
-  } else {
-    use_.reset();
+  if (uses == (use_ != nullptr)) return;
+  use_ = uses ? std::make_unique<LoadedModel::UseLease>(*model_, 0) : nullptr;
+}
+
+EngineSession::Use EngineSession::use_for_submit() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (needs_no_use()) return nullptr;
   }
+  return std::make_unique<LoadedModel::UseLease>(*model_);
 }
 
 namespace {
@@ -91,17 +95,22 @@ void EngineSession::identify(Request& request, const Naming& naming) {
   ids.note(request.first_sample_id, num_ids(request));
 }
 
+// Again if the engine had a lease when it was asked, and has come to the end of its requests since.
 uint64_t EngineSession::submit(Request request, const Naming& naming) {
-  const std::lock_guard lock(mutex_);
-  require_no_turn(request, naming);
-  return submit_locked(std::move(request), naming);
+  for (;;) {
+    Use use = use_for_submit();
+    const std::lock_guard lock(mutex_);
+    if (use == nullptr && !needs_no_use()) continue;
+    require_no_turn(request, naming);
+    return submit_locked(std::move(request), naming, std::move(use));
+  }
 }
 
-uint64_t EngineSession::submit_locked(Request request, const Naming& naming) {
+uint64_t EngineSession::submit_locked(Request request, const Naming& naming, Use use) {
   if (closed_) throw Error(Code::kFailedPrecondition, "the engine was destroyed");
   identify(request, naming);
   try {
-    if (!use_ && !draining_) use_.emplace(*model_);
+    if (use_ == nullptr && !draining_) use_ = std::move(use);
     events_.submitted(request);
     engine_->submit(request);
   } catch (...) {
@@ -164,7 +173,15 @@ EngineSession::Identity EngineSession::new_identity(const Naming& naming) {
 uint64_t EngineSession::new_sample_id() { return model_->runtime().sample_ids().take(1); }
 
 void EngineSession::submit_turn(Request turn) {
-  const std::lock_guard lock(mutex_);
+  for (;;) {
+    Use use = use_for_submit();
+    const std::lock_guard lock(mutex_);
+    if (use == nullptr && !needs_no_use()) continue;
+    return submit_turn_locked(std::move(turn), std::move(use));
+  }
+}
+
+void EngineSession::submit_turn_locked(Request turn, Use use) {
   collect();
   const uint64_t id = turn.resume->id;
   const auto [waits, is_new] = turns_.emplace(id, nullptr);
@@ -174,7 +191,7 @@ void EngineSession::submit_turn(Request turn) {
         .with_key("conversation");
   }
   try {
-    submit_locked(std::move(turn));
+    submit_locked(std::move(turn), {}, std::move(use));
   } catch (...) {
     turns_.erase(waits);
     throw;

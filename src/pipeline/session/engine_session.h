@@ -8,7 +8,6 @@
 // engine_session.cc the requests and their samples.
 #pragma once
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,32 +19,11 @@
 #include "pipeline/config/run_options.h"
 #include "pipeline/session/engine_events.h"
 #include "pipeline/session/engine_thread.h"
+#include "pipeline/session/fifo_mutex.h"
 #include "pipeline/session/loaded_model.h"
 #include "rollout/engine_set.h"
 
 namespace rl {
-
-// A FIFO mutex: a thread that locks it again and again does not starve others.
-class FifoMutex {
- public:
-  void lock() {
-    std::unique_lock hold(mutex_);
-    const uint64_t mine = next_++;
-    changed_.wait(hold, [&] { return serving_ == mine; });
-  }
-  void unlock() {
-    {
-      const std::lock_guard hold(mutex_);
-      ++serving_;
-    }
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  uint64_t next_ = 0, serving_ = 0;
-};
 
 // Outcome of a call that computes.
 enum class EngineStep {
@@ -138,7 +116,15 @@ class EngineSession {
   EngineStep step_in_turn(int64_t longest_wait_ns = ComputeWait::kNoLimit);
   // What a step comes to that need not compute; nothing if it has to.
   std::optional<EngineStep> outcome_now() const;
-  uint64_t submit_locked(Request request, const Naming& naming = {});
+  // A lease that submit() or unpause() may need. They wait for it without the lock, so that other
+  // calls go on while weights are trained. Null if there is no need now.
+  using Use = std::unique_ptr<LoadedModel::UseLease>;
+  Use use_for_submit();
+  Use use_for_unpause();
+  bool needs_no_use() const { return use_ != nullptr || draining_ || closed_; }
+  // Takes the lease if the engine has none. Under the lock, with a lease or needs_no_use().
+  uint64_t submit_locked(Request request, const Naming& naming, Use use);
+  void submit_turn_locked(Request turn, Use use);
   void identify(Request& request, const Naming& naming);
   void require_free_ids(const Request& request, const char* key) const;
   void require_no_turn(const Request& request, const Naming& naming) const;
@@ -166,7 +152,7 @@ class EngineSession {
   std::vector<SamplePtr> finished_;
   std::map<uint64_t, SamplePtr> turns_;  // by sample id; null while the turn is generated
   uint64_t next_request_ = 0;
-  std::optional<LoadedModel::UseLease> use_;  // while there is something to compute
+  Use use_;  // while there is something to compute
   EngineEvents events_;
   std::unique_ptr<EngineThread> thread_;  // null without engine.thread; ends before the rest
 };

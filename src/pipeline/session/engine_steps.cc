@@ -51,8 +51,11 @@ EngineStep EngineSession::step() {
   return step_in_turn();
 }
 
-// One step of the engine's own thread. A failure pauses the engine, so that the host decides.
+// One step of the engine's own thread. If something else computes, it waits until that ends, and
+// holds nothing meanwhile. A failure pauses the engine, so that the host decides.
 EngineThread::Next EngineSession::serve() noexcept {
+  ComputeQueue& queue = model_->runtime().compute_queue();
+  const uint64_t seen = queue.num_changes();
   try {
     const std::lock_guard turn(computing_);
     {
@@ -62,7 +65,10 @@ EngineThread::Next EngineSession::serve() noexcept {
     const bool computed = step_in_turn() == EngineStep::kComputed;
     return computed ? EngineThread::Next::kStep : EngineThread::Next::kRest;
   } catch (const Error& e) {
-    if (e.code == Code::kBusy) return EngineThread::Next::kRetry;
+    if (e.code == Code::kBusy) {
+      queue.await_change(seen);
+      return EngineThread::Next::kStep;
+    }
     fail_thread(e.message.c_str());
   } catch (const std::bad_alloc&) {
     fail_thread("out of memory");
@@ -135,8 +141,8 @@ EngineStep EngineSession::drain(int64_t timeout_ns) {
   }
   for (;;) {
     if (begin_drain()) return EngineStep::kIdle;
-    if (left_ns() == 0) return EngineStep::kTimedOut;
-    const std::lock_guard turn(computing_);
+    if (left_ns() == 0 || !computing_.try_lock_for(left_ns())) return EngineStep::kTimedOut;
+    const std::lock_guard turn(computing_, std::adopt_lock);
     const EngineStep step = step_in_turn(left_ns());
     if (step == EngineStep::kPaused || step == EngineStep::kTimedOut) return step;
   }
@@ -154,18 +160,30 @@ void EngineSession::end_waits() {
   model_->runtime().compute_queue().note_given_up();
 }
 
-void EngineSession::unpause() {
-  const std::lock_guard lock(mutex_);
-  engine_->set_admitting(true);
-  try {
-    note_use();
-  } catch (...) {
-    engine_->set_admitting(!draining_);
-    throw;
+EngineSession::Use EngineSession::use_for_unpause() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (use_ != nullptr || engine_->idle()) return nullptr;
   }
-  paused_ = draining_ = false;
-  waits_end_ = closed_;
-  if (thread_ != nullptr) thread_->notify();
+  return std::make_unique<LoadedModel::UseLease>(*model_);
+}
+
+void EngineSession::unpause() {
+  for (;;) {
+    Use use = use_for_unpause();
+    const std::lock_guard lock(mutex_);
+    engine_->set_admitting(true);
+    const bool needs_use = use_ == nullptr && !engine_->nothing_runnable();
+    if (needs_use && use == nullptr) {  // a request has come meanwhile
+      engine_->set_admitting(!draining_);
+      continue;
+    }
+    if (needs_use) use_ = std::move(use);
+    paused_ = draining_ = false;
+    waits_end_ = closed_;
+    if (thread_ != nullptr) thread_->notify();
+    return;
+  }
 }
 
 void EngineSession::require_awake() const {
@@ -189,7 +207,7 @@ void EngineSession::sleep(int level) {
   if (level <= sleep_level()) return;
   const ComputeLease lease(model_->runtime(), "putting an engine to sleep");
   const std::lock_guard lock(mutex_);
-  if (level == 2) model_->drop_packed(use_.has_value());
+  if (level == 2) model_->drop_packed(use_ != nullptr);
   if (sleeps_ == 0) {
     engine_->forget_kv();
     arena_.decommit();

@@ -1,7 +1,6 @@
 // A notification that comes during a step is seen after it.
 #include "pipeline/session/engine_thread.h"
 
-#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -10,11 +9,6 @@
 #include "core/signals.h"
 
 namespace rl {
-namespace {
-
-constexpr std::chrono::milliseconds kRetry(1);
-
-}  // namespace
 
 EngineThread::EngineThread(std::function<Next()> step, const CpuList& cpus)
     : step_(std::move(step)) {
@@ -38,7 +32,6 @@ void EngineThread::run() {
     seen = notified_;
     Next next = Next::kStep;
     while (!ending_ && next != Next::kRest) {
-      if (next == Next::kRetry) work_.wait_for(lock, kRetry, [&] { return ending_; });
       lock.unlock();
       next = step_();
       lock.lock();

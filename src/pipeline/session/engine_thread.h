@@ -15,8 +15,7 @@ namespace rl {
 class EngineThread {
  public:
   enum class Next : uint8_t {
-    kStep,   // there may be more to compute
-    kRetry,  // something else computes: try again in a moment
+    kStep,  // there may be more to compute
     kRest
   };
   // step may not throw. cpus, where the thread runs, outlives it. kResourceExhausted if no thread

@@ -186,9 +186,9 @@ EncodeResult LoadedModel::encode_chat(const ChatRequest& request,
   return rl::encode_chat(t, render_chat(request, add_generation_prompt));
 }
 
-void LoadedModel::wait_until_trained(std::unique_lock<std::mutex>& lock) const {
+void LoadedModel::wait_until_trained(std::unique_lock<std::mutex>& lock, int64_t wait_ns) const {
   const auto trained = [&] { return !writing_; };
-  if (wait_until_ready(use_changed_, lock, runtime_->busy_timeout_ns(), trained)) return;
+  if (wait_until_ready(use_changed_, lock, wait_ns, trained)) return;
   throw Error(Code::kBusy, "the weights are being trained");
 }
 
@@ -197,7 +197,7 @@ class LoadedModel::ReadLease {
  public:
   explicit ReadLease(const LoadedModel& model) : model_(model) {
     std::unique_lock lock(model.use_mutex_);
-    model.wait_until_trained(lock);
+    model.wait_until_trained(lock, model.runtime_->busy_timeout_ns());
     ++model.readers_;
   }
   ~ReadLease() {
@@ -247,9 +247,12 @@ void LoadedModel::save_other(const Model& other, const std::string& dir, Dtype d
   other.save(runtime_->fs(), dir, options);
 }
 
-LoadedModel::UseLease::UseLease(LoadedModel& model) : model_(model) {
+LoadedModel::UseLease::UseLease(LoadedModel& model)
+    : UseLease(model, model.runtime().busy_timeout_ns()) {}
+
+LoadedModel::UseLease::UseLease(LoadedModel& model, int64_t wait_ns) : model_(model) {
   std::unique_lock lock(model.use_mutex_);
-  if (model.run_ == nullptr && !model.published_apart()) model.wait_until_trained(lock);
+  if (model.run_ == nullptr && !model.published_apart()) model.wait_until_trained(lock, wait_ns);
   if (model.run_ != nullptr) throw Error(Code::kBusy, str("the model is in use by ", model.run_));
   model.require_whole_locked(Weights::kPublished);
   ++model.users_;
@@ -299,9 +302,14 @@ void LoadedModel::require_whole_locked(Weights which) const {
 
 std::optional<uint64_t> LoadedModel::publish_packed(FunctionRef<uint64_t()> store) {
   std::unique_lock lock(use_mutex_);
-  wait_until_trained(lock);
+  wait_until_trained(lock, 0);
   if (half_trained_locked()) return std::nullopt;
   return store();
+}
+
+bool LoadedModel::await_trained(int64_t wait_ns) const {
+  std::unique_lock lock(use_mutex_);
+  return wait_until_ready(use_changed_, lock, wait_ns, [&] { return !writing_; });
 }
 
 void LoadedModel::drop_packed(bool caller_counts) {

@@ -91,10 +91,13 @@ class LoadedModel {
 
   // Held by an engine while it has requests: with one compute copy their keys and values pin the
   // published version, with two an engine pins a version for one step at a time (Model::pin). kBusy
-  // while the weights that it would read change or a pipeline holds the model.
+  // while the weights that it would read change, after runtime.busy_timeout_ns, or a pipeline holds
+  // the model.
   class UseLease {
    public:
     explicit UseLease(LoadedModel& model);
+    // Waits no longer than that for weights in training.
+    UseLease(LoadedModel& model, int64_t wait_ns);
     ~UseLease();
     UseLease(const UseLease&) = delete;
     UseLease& operator=(const UseLease&) = delete;
@@ -123,9 +126,11 @@ class LoadedModel {
   void note_failed_step(const FailedStep& step) noexcept;
   bool half_trained() const;
   void require_whole(Weights which) const;
-  // Runs store, which publishes other packed weights; kBusy while weights are being trained.
+  // Runs store, which publishes other packed weights; kBusy if weights are being trained.
   // Returns nothing, and does not run store, if the model is half-trained.
   std::optional<uint64_t> publish_packed(FunctionRef<uint64_t()> store);
+  // Whether nobody trains the weights any more within that time.
+  bool await_trained(int64_t wait_ns) const;
 
   // Exclusive use of the model by one run: kBusy while engines have requests or another run holds
   // it.
@@ -161,9 +166,8 @@ class LoadedModel {
   void load_chat_templates();
   bool half_trained_locked() const;
   void require_whole_locked(Weights which) const;
-  // Returns once nobody trains the weights; kBusy if that takes longer than
-  // runtime.busy_timeout_ns.
-  void wait_until_trained(std::unique_lock<std::mutex>& lock) const;
+  // Returns once nobody trains the weights; kBusy if that takes longer.
+  void wait_until_trained(std::unique_lock<std::mutex>& lock, int64_t wait_ns) const;
 
   std::shared_ptr<Runtime> runtime_;
   Settings settings_;

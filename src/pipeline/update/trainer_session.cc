@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/violations.h"
 #include "pipeline/config/algo_options.h"
@@ -362,17 +363,28 @@ TensorPtr TrainerSession::forward(const ForwardRequest& request) {
   return compute_output(impl_->update.trainer().forward_pass(), model_->model(), request);
 }
 
+std::optional<uint64_t> TrainerSession::publish_packed() {
+  const Publication publication(*this);
+  return model_->publish_packed([&] { return impl_->update.trainer().publish(); });
+}
+
+// Waits for other trainers of the model without a lock.
 uint64_t TrainerSession::publish() {
-  const auto publish = [&] { return impl_->update.trainer().publish(); };
-  {
-    const std::lock_guard lock(mutex_);
-    const Publication publication(*this);
-    if (const auto version = model_->publish_packed(publish)) return *version;
+  const int64_t begin_ns = real_clock().now_ns(), busy_ns = model_->runtime().busy_timeout_ns();
+  for (bool tried = false; !tried;) {
+    try {
+      const std::lock_guard lock(mutex_);
+      if (const auto version = publish_packed()) return *version;
+      tried = true;
+    } catch (const Error& e) {
+      const int64_t left_ns = std::max(busy_ns - (real_clock().now_ns() - begin_ns), int64_t{0});
+      if (e.code != Code::kBusy || !model_->await_trained(left_ns)) throw;
+    }
   }
   const Turn turn(*this, "publishing a half-trained model");
+  if (const auto version = publish_packed()) return *version;  // whole meanwhile
   const Publication publication(*this);
-  if (const auto version = model_->publish_packed(publish)) return *version;  // whole meanwhile
-  const LoadedModel::WriteLease write(*model_, model_->runtime().busy_timeout_ns());
+  const LoadedModel::WriteLease write(*model_, busy_ns);
   return impl_->update.trainer().publish_masters();
 }
 

@@ -136,6 +136,7 @@ class TrainerSession {
   // Runs what begin began to its last micro-batch, or to a cancel.
   void run_update(FunctionRef<void()> begin);
   TrainedStep finished(UpdateResult result);
+  std::optional<uint64_t> publish_packed();
   std::string config_digest() const;
   std::string save_steady(const Checkpoint& checkpoint);  // while the weights cannot change
   std::shared_ptr<LoadedModel> model_;
