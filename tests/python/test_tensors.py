@@ -170,14 +170,19 @@ def test_algorithms_work_on_numpy_arrays():
     assert all(value > 0 for value in values) and len(derivative) == 3
 
 
-def test_memory_that_cannot_be_described_is_let_go():
-    class Nothing(ctypes.Structure):  # items of no bytes
+def test_items_without_bytes_are_refused_like_those_of_another_type(host):
+    class Nothing(ctypes.Structure):
         pass
 
     memory = (Nothing * 2)()
+    assert Pinned(memory).strides == (0,) and Pinned(memory).shape == (2,)
     alive = weakref.ref(memory)
-    with pytest.raises(ZeroDivisionError):
-        Pinned(memory)
-    del memory
+    for source in (memory, numpy.zeros(3, "V0")):
+        with pytest.raises(TypeError, match="can be shared"):
+            rl.Tensor(host.runtime, source)
+    for array_of in (rl.algo.pack, lambda mask: rl.algo.weights(rl.Tokens([2], mask=mask))):
+        with pytest.raises(TypeError):  # its format alone is that of bytes
+            array_of(memory)
+    del memory, source
     gc.collect()
     assert alive() is None

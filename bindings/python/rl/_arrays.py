@@ -64,10 +64,17 @@ class Pinned:
         self.address: int | None = held.buf
         self.read_only = bool(held.readonly)
         self.shape = tuple(held.shape[:held.ndim])
-        self.strides = tuple(held.strides[i] // held.itemsize for i in range(held.ndim))
+        self.item_bytes = int(held.itemsize)  # 0 for items such as empty structs
+        item = self.item_bytes or 1
+        self.strides = tuple(held.strides[i] // item for i in range(held.ndim))
         self.count = math.prod(self.shape)
         name = (held.format or b"B").decode().lstrip("@=<")
         self.format = _SAME.get(name, name)
+
+    def holds(self, kind: Any) -> bool:
+        """Whether the items are of a ctypes type. The name of a format alone does not say so: items
+        without bytes have one, and that of a C long goes by two sizes."""
+        return self.format == FORMATS[kind] and self.item_bytes == ctypes.sizeof(kind)
 
 
 def pinned(values: Array, kind: Any) -> Pinned:
@@ -76,10 +83,11 @@ def pinned(values: Array, kind: Any) -> Pinned:
     wanted = FORMATS[kind]
     try:
         found = Pinned(values)
-        if found.format == wanted:
+        if found.holds(kind):
             return found
-        view: Any = memoryview(values)  # type: ignore[arg-type]
-        values = view.cast("B").cast(found.format).tolist()
+        if found.item_bytes:
+            view: Any = memoryview(values)  # type: ignore[arg-type]
+            values = view.cast("B").cast(found.format).tolist()
     except (BufferError, TypeError, ValueError):
         pass  # no buffer, or one in another order: it is iterated over
     return Pinned(array.array(wanted, values))

@@ -15,7 +15,7 @@ READ_ONLY = 1
 CPU = 1
 # (code, bits) of element types.
 KINDS = {DType.F32: (2, 32), DType.BF16: (4, 16), DType.I32: (0, 32)}
-FORMATS = {"f": DType.F32, "i": DType.I32}
+SHARED = {ctypes.c_float: DType.F32, ctypes.c_int32: DType.I32}
 _deleter: Any = CFUNCTYPE(None, c_void_p)
 _destructor: Any = ctypes.PYFUNCTYPE(None, c_void_p)
 
@@ -138,9 +138,10 @@ def from_capsule(taken: Any) -> int:
 def from_buffer(source: Any) -> int:
     """A DLManagedTensorVersioned of the memory of an object with the buffer protocol."""
     memory = Pinned(source, contiguous=False)
-    if memory.format not in FORMATS:
+    dtype = next((dtype for kind, dtype in SHARED.items() if memory.holds(kind)), None)
+    if dtype is None:
         raise TypeError(f"elements of format {memory.format!r}; float32 and int32 can be shared")
-    code, bits = KINDS[FORMATS[memory.format]]
+    code, bits = KINDS[dtype]
     dims = len(memory.shape)
     shape, strides = (c_int64 * dims)(*memory.shape), (c_int64 * dims)(*memory.strides)
     tensor = DLTensor(data=memory.address, device_type=CPU, ndim=dims, code=code, bits=bits,
