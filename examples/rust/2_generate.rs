@@ -19,12 +19,12 @@ fn fail(error: rl::Error) -> ExitCode {
 /// The question as token ids: as a chat when the model has a chat format that librl knows, else as
 /// plain text.
 fn encode(model: &rl::Model, question: &str) -> rl::Result<Vec<i32>> {
-    match model.encode_chat(&[("user", question)], rl::sys::RL_TEXT_GENERATION_PROMPT) {
+    match model.encode_chat(&[("user", question)], rl::TextFlags::GENERATION_PROMPT) {
         Err(error)
             if matches!(error.status, rl::Status::Unsupported | rl::Status::FailedPrecondition) =>
         {
             println!("(no chat: {})", error.message);
-            model.encode(question, 0)
+            model.encode(question, rl::TextFlags::default())
         }
         other => other,
     }
@@ -40,7 +40,7 @@ fn stop_at_end_of_turn(options: &mut rl::Options, model: &rl::Model) -> rl::Resu
 fn print_answer(model: &rl::Model, sample: &rl::Sample<'_>) -> rl::Result<bool> {
     let count = sample.answer().len();
     let sum: f64 = sample.logprobs.iter().map(|&logprob| f64::from(logprob)).sum();
-    let text = model.decode(sample.answer(), rl::sys::RL_TEXT_SKIP_SPECIAL)?;
+    let text = model.decode(sample.answer(), rl::TextFlags::SKIP_SPECIAL)?;
     let mean = sum / count as f64;
     println!("response {}, {count} tokens, log-prob {mean:.3} per token: {text}", sample.slot);
     Ok(count > 0 && sum <= 0.0 && sample.finish != rl::Finish::Aborted)
@@ -76,7 +76,7 @@ fn run() -> rl::Result<ExitCode> {
 
     // Work.
     let prompt = encode(&model, question)?;
-    engine.submit(&rl::Request { num_samples: NUM_ANSWERS as u64, ..rl::Request::new(&prompt) })?;
+    engine.submit(&rl::Request::new(&prompt).num_samples(NUM_ANSWERS as u64))?;
     engine.run()?;
     let batch = engine.take()?.into_result()?;
     let mut good = 0;

@@ -23,7 +23,7 @@ fn fail(error: rl::Error) -> ExitCode {
 
 /// Draws GROUP samples after a short prompt.
 fn draw_group(engine: &rl::Engine) -> rl::Result<rl::Batch> {
-    engine.submit(&rl::Request { num_samples: GROUP as u64, ..rl::Request::new(&[1, 2, 3, 4]) })?;
+    engine.submit(&rl::Request::new(&[1, 2, 3, 4]).num_samples(GROUP as u64))?;
     engine.run()?;
     engine.take()?.into_result()
 }
@@ -103,7 +103,7 @@ fn run() -> rl::Result<ExitCode> {
     }
     buffer.put_batch(&drawn)?;
     let batch = buffer.take(&rl::Groups::default(), Some(Duration::ZERO))?.into_result()?;
-    let step = trainer.step(&batch, None)?;
+    let step = trainer.step(&batch)?;
     let version = trainer.publish()?;
 
     // Check.

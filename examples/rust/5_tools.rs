@@ -44,7 +44,7 @@ fn configure(options: &mut rl::Options, path: &str) -> rl::Result<()> {
 fn allow(options: &mut rl::Options, model: &rl::Model) -> rl::Result<()> {
     let mut list = Vec::new();
     for c in ["1", "2", "a", "b", "c", "d", "e", "f"] {
-        list.extend(model.encode(c, 0)?.last().map(|id| id.to_string()));
+        list.extend(model.encode(c, rl::TextFlags::default())?.last().map(|id| id.to_string()));
     }
     options.set("sampling.allowed_token_ids", &list.join(","))
 }

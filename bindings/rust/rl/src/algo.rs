@@ -3,58 +3,119 @@ use crate::options::handle_or_null;
 use crate::text::{optional, same_length, slice};
 use crate::{sys, Options, Result};
 
-/// The loss of a minibatch, as in `rl.h`.
-pub type AlgoLoss = sys::rl_algo_loss;
+returned!(
+    /// The loss of a minibatch. Means are over the tokens that carry loss.
+    AlgoLoss = rl_algo_loss {
+        /// `policy_loss` + `kl_loss`, without the entropy bonus.
+        loss: f64,
+        /// Aggregated as `algo.loss_agg` says.
+        policy_loss: f64,
+        /// `algo.kl.coef` times the KL, likewise; 0 unless `algo.kl.where` = loss.
+        kl_loss: f64,
+        /// Mean of `algo.kl.estimator`.
+        kl: f64,
+        /// Mean of old - current log-prob, nats.
+        ppo_kl: f64,
+        /// Mean of r - 1 - log r.
+        ppo_kl_k3: f64,
+        clip_fraction: f64,
+        dual_clip_fraction: f64,
+        /// The largest ratio.
+        ratio_max: f64,
+        /// Tokens that carry loss.
+        num_tokens: u64,
+        /// Tokens that `algo.correction.*` rejected.
+        num_rejected: u64,
+    }
+);
 
-/// Tokens of packed sequences. Arrays that are left out are empty; `rl.h` says which are needed
-/// when. Per-token arrays have the tokens of all sequences one after the other.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct AlgoTokens<'a> {
-    /// Of each sequence; their sum is the number of tokens.
-    pub lengths: &'a [i32],
-    /// Equal for the sequences of one prompt.
-    pub groups: &'a [u64],
-    pub mask: &'a [u8],
-    /// Per sequence.
-    pub truncated: &'a [u8],
-    pub logprobs: &'a [f32],
-    pub old_logprobs: &'a [f32],
-    pub rollout_logprobs: &'a [f32],
-    pub ref_logprobs: &'a [f32],
-    pub advantages: &'a [f32],
-    /// Per sequence, as all that follow.
-    pub rewards: &'a [f64],
-    pub baselines: &'a [f64],
-    pub sample_ids: &'a [u64],
-    /// Those of sequence 0 first.
-    pub reward_parts: &'a [f64],
-    pub num_reward_parts: usize,
-    /// Added to what each token earns; per token, as all that follow.
-    pub token_rewards: &'a [f64],
-    /// Of a critic, now and at sampling.
-    pub values: &'a [f32],
-    pub old_values: &'a [f32],
-    /// What values are to predict.
-    pub returns: &'a [f32],
-    pub entropies: &'a [f32],
-    /// In place of those of `algo.loss_agg`.
-    pub weights: &'a [f64],
-    /// Tokens and sequences that carry loss in the whole batch; 0: those given here.
-    pub total_tokens: u64,
-    pub total_sequences: u64,
+given!(
+    /// Tokens of packed sequences. Arrays that are left out are empty; `rl.h` says which are needed
+    /// when. Per-token arrays have the tokens of all sequences one after the other.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    AlgoTokens<'a> {
+        /// Of each sequence; their sum is the number of tokens.
+        lengths: &'a [i32],
+        /// Equal for the sequences of one prompt.
+        groups: &'a [u64],
+        mask: &'a [u8],
+        /// Per sequence.
+        truncated: &'a [u8],
+        logprobs: &'a [f32],
+        old_logprobs: &'a [f32],
+        rollout_logprobs: &'a [f32],
+        ref_logprobs: &'a [f32],
+        advantages: &'a [f32],
+        /// Per sequence, as all that follow.
+        rewards: &'a [f64],
+        baselines: &'a [f64],
+        sample_ids: &'a [u64],
+        /// Those of sequence 0 first.
+        reward_parts: &'a [f64],
+        num_reward_parts: usize,
+        /// Added to what each token earns; per token, as all that follow.
+        token_rewards: &'a [f64],
+        /// Of a critic, now and at sampling.
+        values: &'a [f32],
+        old_values: &'a [f32],
+        /// What values are to predict.
+        returns: &'a [f32],
+        entropies: &'a [f32],
+        /// In place of those of `algo.loss_agg`.
+        weights: &'a [f64],
+        /// Tokens and sequences that carry loss in the whole batch; 0: those given here.
+        total_tokens: u64,
+        total_sequences: u64,
+    }
+);
+
+given!(
+    /// How sequences are distributed over bins: micro-batches within a budget, or ranks. The
+    /// default is one bin without a budget.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    Packing {
+        /// Budget of a bin; 0: none, and there are `min_bins` bins of equal cost.
+        max_tokens: u64,
+        /// Least number of bins, if there are as many units.
+        min_bins: u64,
+        /// The number of bins is a multiple of it; 1 without a budget.
+        divisor: u64,
+        /// So many neighbours are a unit, which stays together.
+        group_size: u64,
+        /// Of the model, for `trainer.balance` = flops.
+        hidden: u64,
+        /// A unit above the budget has a bin of its own, where it would be an error.
+        oversize_alone: bool,
+    }
+);
+
+impl Default for Packing {
+    fn default() -> Self {
+        Self {
+            max_tokens: 0,
+            min_bins: 1,
+            divisor: 1,
+            group_size: 1,
+            hidden: 0,
+            oversize_alone: false,
+        }
+    }
 }
 
-/// How sequences are distributed over bins, as in `rl.h`; [`packing`] is one with the defaults.
-pub type Packing = sys::rl_algo_packing;
-
-/// A packing without a budget, of one bin.
-pub fn packing() -> Packing {
-    // SAFETY: the function writes the struct that it is given.
-    unsafe { initial!(rl_algo_packing, rl_algo_packing_init) }
+impl Packing {
+    fn to_raw(&self) -> sys::rl_algo_packing {
+        // SAFETY: the function writes the struct that it is given.
+        let mut raw = unsafe { initial!(rl_algo_packing, rl_algo_packing_init) };
+        (raw.max_tokens, raw.min_bins) = (self.max_tokens, self.min_bins);
+        (raw.divisor, raw.group_size) = (self.divisor, self.group_size);
+        (raw.hidden, raw.oversize_alone) = (self.hidden, u32::from(self.oversize_alone));
+        raw
+    }
 }
 
 /// A loss and its derivative in the log-prob, the value or the entropy of each token.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PolicyLoss {
     pub loss: AlgoLoss,
     pub gradient: Vec<f64>,
@@ -62,6 +123,7 @@ pub struct PolicyLoss {
 
 /// Factors of the token losses, and which tokens carry loss after all rejections.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Corrections {
     pub weights: Vec<f64>,
     pub keep: Vec<u8>,
@@ -69,6 +131,7 @@ pub struct Corrections {
 
 /// The KL of each token and its derivative in the log-prob.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Kl {
     pub values: Vec<f64>,
     pub gradient: Vec<f64>,
@@ -164,6 +227,15 @@ impl<'a> AlgoTokens<'a> {
 }
 
 /// Advantages of every token from the rewards, by `algo.advantage`.
+///
+/// ```
+/// # fn main() -> rl::Result<()> {
+/// let tokens = rl::AlgoTokens::default().lengths(&[2, 1]).rewards(&[1.0, 0.0]);
+/// let values = rl::algorithms::advantages(None, &tokens)?;
+/// assert!(values[0] == values[1] && values[1] == -values[2]);
+/// # Ok(())
+/// # }
+/// ```
 pub fn advantages<'a>(
     options: impl Into<Option<&'a Options>>,
     tokens: &AlgoTokens<'_>,
@@ -199,7 +271,7 @@ macro_rules! loss_function {
             let loss = unsafe {
                 struct_of!(rl_algo_loss, rl_algo_loss_init, $function(options, &raw, data, len))
             }?;
-            Ok(PolicyLoss { loss, gradient })
+            Ok(PolicyLoss { loss: AlgoLoss::from_raw(&loss), gradient })
         }
     };
 }
@@ -226,12 +298,12 @@ pub fn pack<'a>(
     lengths: &[i32],
     packing: &Packing,
 ) -> Result<(Vec<i32>, u64)> {
-    let options = handle_or_null(options.into());
+    let (options, raw) = (handle_or_null(options.into()), packing.to_raw());
     let mut bins = vec![0; lengths.len()];
     let (data, len) = (lengths.as_ptr(), lengths.len());
     // SAFETY: both arrays have `len` entries.
     let count =
-        unsafe { value_of!(0, rl_algo_pack(options, data, len, packing, bins.as_mut_ptr(), len)) }?;
+        unsafe { value_of!(0, rl_algo_pack(options, data, len, &raw, bins.as_mut_ptr(), len)) }?;
     Ok((bins, count))
 }
 

@@ -1,10 +1,21 @@
 //! A list of samples.
 use crate::text::{optional, Bytes};
-use crate::{sys, Result, Sample, SampleArray, Tensor};
+use crate::{sys, Result, Sample, SampleArray, Score, Tensor};
 use std::ptr;
 
 handle!(
     /// Samples that an engine drew or a buffer gave. Samples of it borrow from it.
+    ///
+    /// ```
+    /// # fn main() -> rl::Result<()> {
+    /// let ids = [1, 2, 3];
+    /// let sample = rl::Sample::new(&ids, 2).ordinal(7).reward(Some(0.5)).tag("of another engine");
+    /// let batch = rl::Batch::new(&[sample])?;
+    /// let again = rl::Batch::from_bytes(&batch.to_bytes()?)?;
+    /// assert_eq!(again.sample(0)?.answer(), [3]);
+    /// # Ok(())
+    /// # }
+    /// ```
     Batch,
     rl_batch,
     rl_batch_release
@@ -81,26 +92,17 @@ impl Batch {
         }
     }
 
-    /// Sets the reward of sample `index`, without kinds of reward beside it. Samples taken before
-    /// end, hence `&mut`.
+    /// Sets the reward of sample `index`, in place of an earlier one and of all beside it. Samples
+    /// taken before end, hence `&mut`.
     pub fn set_reward(&mut self, index: usize, reward: f64) -> Result<()> {
-        self.set_reward_parts(index, reward, &[])
+        self.score(index, &[Score::new(0, reward)])
     }
 
-    /// The same with kinds of reward beside the reward.
-    pub fn set_reward_parts(&mut self, index: usize, reward: f64, parts: &[f64]) -> Result<()> {
-        self.set_score(index, raw_score(0, reward, parts))
-    }
-
-    /// The same with what each token after the prompt earns in addition.
-    pub fn set_token_rewards(&mut self, index: usize, reward: f64, tokens: &[f64]) -> Result<()> {
-        self.set_score(index, with_token_rewards(raw_score(0, reward, &[]), tokens))
-    }
-
-    /// What the score points to must live.
-    fn set_score(&mut self, index: usize, score: sys::rl_score) -> Result<()> {
-        // SAFETY: no sample borrows from the batch.
-        unsafe { call!(rl_batch_score(self.as_ptr(), index, &score, 1)) }
+    /// Sets the rewards of samples from sample `first` on, all of them or, after a failure, none.
+    pub fn score(&mut self, first: usize, scores: &[Score<'_>]) -> Result<()> {
+        let raw: Vec<_> = scores.iter().map(Score::to_raw).collect();
+        // SAFETY: no sample borrows from the batch, and what the entries point to lives.
+        unsafe { call!(rl_batch_score(self.as_ptr(), first, raw.as_ptr(), raw.len())) }
     }
 }
 
@@ -109,23 +111,5 @@ fn raw_part(batch: &Batch) -> sys::rl_batch_part {
     // SAFETY: the function writes the struct that it is given.
     let mut raw = unsafe { initial!(rl_batch_part, rl_batch_part_init) };
     raw.batch = batch.as_ptr();
-    raw
-}
-
-/// An entry for `rl_batch_score` and `rl_pipeline_score`, which points to the parts.
-pub(crate) fn raw_score(sample_id: u64, reward: f64, parts: &[f64]) -> sys::rl_score {
-    // SAFETY: the function writes the struct that it is given.
-    let mut raw = unsafe { initial!(rl_score, rl_score_init) };
-    raw.sample_id = sample_id;
-    raw.reward = reward;
-    raw.parts = optional(parts);
-    raw.num_parts = parts.len();
-    raw
-}
-
-/// The same with token rewards, to which it points too.
-pub(crate) fn with_token_rewards(mut raw: sys::rl_score, rewards: &[f64]) -> sys::rl_score {
-    raw.token_rewards = optional(rewards);
-    raw.num_token_rewards = rewards.len();
     raw
 }

@@ -10,26 +10,72 @@ use std::time::Duration;
 
 handle!(
     /// Holds samples until their groups are whole.
+    ///
+    /// ```
+    /// # fn main() -> rl::Result<()> {
+    /// let buffer = rl::Buffer::new(None, 64)?;
+    /// let groups = rl::Groups::default().min(4).max(8).version(12);
+    /// let soon = std::time::Duration::from_millis(1);
+    /// assert!(matches!(buffer.take(&groups, Some(soon))?, rl::Outcome::Timeout));
+    /// # Ok(())
+    /// # }
+    /// ```
     Buffer,
     rl_buffer,
     rl_buffer_destroy
 );
 
-/// What a buffer file says of itself, as in `rl.h`.
-pub type BufferFileInfo = sys::rl_buffer_file_info;
+returned!(
+    /// What a buffer file says of itself; 0 is what its writer did not know.
+    BufferFileInfo = rl_buffer_file_info {
+        /// Number of the training step, from 1, whose batch it holds; 0: of none.
+        step: u64,
+        /// Samples of a complete group.
+        group_size: u64,
+        /// Token budget of a micro-batch in its run, which a replay's trainer must use.
+        max_tokens_per_device: u64,
+        /// [`Options::identity`] of its run.
+        options_identity: u64,
+        /// Version of the weights that training on it starts from.
+        weight_version: u64,
+        /// [`Model::digest`] of these weights.
+        weight_digest: u64,
+        /// Vocabulary of the model.
+        vocab: u64,
+        /// Whether version, digest and vocabulary are valid.
+        has_model: bool,
+    }
+);
 
-/// What a buffer holds and counts, as in `rl.h`.
-pub type BufferStats = sys::rl_buffer_stats;
+returned!(
+    /// What a buffer holds, and counts of samples since it was created: put = taken + dropped +
+    /// stale + samples.
+    BufferStats = rl_buffer_stats {
+        /// Now.
+        samples: u64,
+        /// Now, with those that are not complete.
+        groups: u64,
+        /// Now.
+        whole_groups: u64,
+        put: u64,
+        taken: u64,
+        dropped: u64,
+        /// Removed by [`Buffer::take`] because of `buffer.max_staleness`.
+        stale: u64,
+    }
+);
 
-/// Which whole groups [`Buffer::take`] gives.
-#[derive(Clone, Debug)]
-pub struct Groups {
-    /// Wait for so many.
-    pub min: u64,
-    pub max: u64,
-    /// Of the weights that are to be trained, for `buffer.max_staleness`.
-    pub version: u64,
-}
+given!(
+    /// Which whole groups [`Buffer::take`] gives; by default all, and at least one.
+    #[derive(Clone, Debug)]
+    Groups {
+        /// Wait for so many.
+        min: u64,
+        max: u64,
+        /// Of the weights that are to be trained, for `buffer.max_staleness`.
+        version: u64,
+    }
+);
 
 impl Default for Groups {
     fn default() -> Self {
@@ -37,16 +83,18 @@ impl Default for Groups {
     }
 }
 
-/// Which groups [`Buffer::discard`] removes: those that every field admits, by default all.
-#[derive(Clone, Debug, Default)]
-pub struct Discard<'a> {
-    /// None: of every ordinal.
-    pub ordinals: Option<&'a [u64]>,
-    /// Groups of an older version; 0: of every one.
-    pub below_version: u64,
-    /// Only groups that are not whole.
-    pub incomplete_only: bool,
-}
+given!(
+    /// Which groups [`Buffer::discard`] removes: those that every field admits, by default all.
+    #[derive(Clone, Debug, Default)]
+    Discard<'a> {
+        /// None: of every ordinal.
+        ordinals: Option<&'a [u64]>,
+        /// Groups of an older version; 0: of every one.
+        below_version: u64,
+        /// Only groups that are not whole.
+        incomplete_only: bool,
+    }
+);
 
 impl Buffer {
     pub fn new<'a>(options: impl Into<Option<&'a Options>>, max_samples: u64) -> Result<Self> {
@@ -118,6 +166,7 @@ impl Buffer {
         let this = self.as_ptr();
         // SAFETY: the handle is this object's.
         unsafe { struct_of!(rl_buffer_stats, rl_buffer_stats_init, rl_buffer_get_stats(this)) }
+            .map(|raw| BufferStats::from_raw(&raw))
     }
 
     /// Writes every sample held to a file; an existing one only with `replace`. `model` is what
@@ -157,6 +206,7 @@ impl Buffer {
                 rl_buffer_get_hosted_file_info(runtime.as_ptr(), text, len)
             )
         }
+        .map(|raw| BufferFileInfo::from_raw(&raw))
     }
 
     /// Reads the beginning of a buffer file.
@@ -171,6 +221,7 @@ impl Buffer {
                 rl_buffer_get_file_info(text, len)
             )
         }
+        .map(|raw| BufferFileInfo::from_raw(&raw))
     }
 }
 

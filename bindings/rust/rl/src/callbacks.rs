@@ -34,12 +34,12 @@ pub struct LogField<'a> {
 
 /// The host's function as user_data. The lock is never waited for: the library calls a function on
 /// one thread at a time, and a function that its own call re-enters, or that has panicked, fails.
-pub fn boxed<F>(function: F) -> *mut c_void {
+pub(crate) fn boxed<F>(function: F) -> *mut c_void {
     Box::into_raw(Box::new(Mutex::new(function))).cast()
 }
 
 /// Ends what [`boxed`] made.
-pub unsafe extern "C" fn drop_box<F>(user_data: *mut c_void) {
+pub(crate) unsafe extern "C" fn drop_box<F>(user_data: *mut c_void) {
     guarded(|| {
         drop(Box::from_raw(user_data.cast::<Mutex<F>>()));
         Some(())
@@ -63,7 +63,7 @@ unsafe fn with<F, T>(user_data: *mut c_void, work: impl FnOnce(&mut F) -> Option
     guarded(|| function.try_lock().ok().and_then(|mut f| work(&mut f)))
 }
 
-pub unsafe extern "C" fn on_log<F: FnMut(LogLine<'_>) + Send>(
+pub(crate) unsafe extern "C" fn on_log<F: FnMut(LogLine<'_>) + Send>(
     user_data: *mut c_void,
     record: *const sys::rl_log_record,
 ) {
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn on_log<F: FnMut(LogLine<'_>) + Send>(
     });
 }
 
-pub unsafe extern "C" fn on_advantage<F>(
+pub(crate) unsafe extern "C" fn on_advantage<F>(
     user_data: *mut c_void,
     tokens: *const sys::rl_algo_tokens,
     advantages: *mut f64,
@@ -110,7 +110,7 @@ where
     i32::from(done != Some(true))
 }
 
-pub unsafe extern "C" fn on_loss<F>(
+pub(crate) unsafe extern "C" fn on_loss<F>(
     user_data: *mut c_void,
     tokens: *const sys::rl_algo_tokens,
     weights: *const f64,

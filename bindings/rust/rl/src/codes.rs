@@ -1,6 +1,8 @@
 //! The numbers of `rl.h` as enums. A library newer than this package may know more of them: these
-//! are `Other`.
+//! are `Other`, or bits without a name.
+use crate::records::Copied;
 use crate::sys;
+use std::ops::BitOr;
 
 macro_rules! codes {
     ($(#[$doc:meta])* $name:ident { $($case:ident = $value:ident,)* }) => {
@@ -27,8 +29,85 @@ macro_rules! codes {
                 }
             }
         }
+
+        impl Copied<i32> for $name {
+            fn copied(raw: i32) -> Self {
+                Self::from_raw(raw)
+            }
+        }
     };
 }
+
+macro_rules! flags {
+    ($(#[$doc:meta])* $name:ident { $($(#[$flag_doc:meta])* $flag:ident = $value:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub struct $name(u64);
+
+        impl $name {
+            $($(#[$flag_doc])* pub const $flag: Self = Self(sys::$value);)*
+
+            /// The flags of these bits, also of such as this package does not know.
+            pub const fn from_bits(bits: u64) -> Self {
+                Self(bits)
+            }
+
+            pub const fn bits(self) -> u64 {
+                self.0
+            }
+
+            /// Whether all of these are set.
+            pub const fn contains(self, flags: Self) -> bool {
+                self.0 & flags.0 == flags.0
+            }
+        }
+
+        impl BitOr for $name {
+            type Output = Self;
+
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+
+        impl Copied<u64> for $name {
+            fn copied(raw: u64) -> Self {
+                Self(raw)
+            }
+        }
+    };
+}
+
+flags!(
+    /// How texts become token ids and back; the default is none of them.
+    TextFlags {
+        /// Encoding adds what the tokenizer puts around a text, such as bos.
+        ADD_SPECIAL = RL_TEXT_ADD_SPECIAL,
+        /// Special tokens spelled out in a text become their ids.
+        ALLOW_SPECIAL = RL_TEXT_ALLOW_SPECIAL,
+        /// Decoding leaves special tokens out.
+        SKIP_SPECIAL = RL_TEXT_SKIP_SPECIAL,
+        /// A chat ends with the start of an assistant turn.
+        GENERATION_PROMPT = RL_TEXT_GENERATION_PROMPT,
+    }
+);
+
+flags!(
+    /// What the values of an option may be, and what follows from them.
+    OptionFlags {
+        HAS_MIN = RL_OPTION_HAS_MIN,
+        /// The bound itself is excluded.
+        MIN_OPEN = RL_OPTION_MIN_OPEN,
+        HAS_MAX = RL_OPTION_HAS_MAX,
+        /// The bound itself is excluded.
+        MAX_OPEN = RL_OPTION_MAX_OPEN,
+        POWER_OF_TWO = RL_OPTION_POWER_OF_TWO,
+        /// The bits of a run depend on the option.
+        DETERMINISM = RL_OPTION_DETERMINISM,
+        NEEDS_GPU = RL_OPTION_NEEDS_GPU,
+        NOT_EMPTY = RL_OPTION_NOT_EMPTY,
+    }
+);
 
 codes!(
     /// What a call came to. Treat `Other` as a failure.
@@ -111,7 +190,7 @@ codes!(
 );
 
 codes!(
-    /// What a path names, for `sys::rl_files`.
+    /// What a path names.
     FileKind {
         Absent = RL_FILE_ABSENT,
         Regular = RL_FILE_REGULAR,

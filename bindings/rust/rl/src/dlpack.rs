@@ -78,13 +78,13 @@ struct Owned<T> {
 }
 
 impl Dlpack {
-    /// Takes a tensor of another library over; None for NULL.
+    /// Takes a `DLManagedTensorVersioned` of another library over; None for NULL.
     ///
     /// # Safety
     /// It is whole and the caller's to end, which its deleter does on any thread. Nothing writes to
     /// its memory before that.
-    pub unsafe fn from_raw(raw: *mut sys::DLManagedTensorVersioned) -> Option<Self> {
-        NonNull::new(raw).map(|raw| Self { raw })
+    pub unsafe fn from_raw(raw: *mut c_void) -> Option<Self> {
+        NonNull::new(raw.cast()).map(|raw| Self { raw })
     }
 
     /// Memory of the host, row-major, without a copy. It is dropped with the last that reads it.
@@ -114,15 +114,15 @@ impl Dlpack {
         }
     }
 
-    /// The tensor, which stays this object's.
-    pub fn as_ptr(&self) -> *mut sys::DLManagedTensorVersioned {
-        self.raw.as_ptr()
+    /// The `DLManagedTensorVersioned`, which stays this object's.
+    pub fn as_raw(&self) -> *mut c_void {
+        self.raw.as_ptr().cast()
     }
 
-    /// The tensor, whose deleter is the caller's to call. What it writes to memory that is not
+    /// The same, whose deleter is the caller's to call. What it writes to memory that is not
     /// flagged read-only, nobody may read as a slice meanwhile.
-    pub fn into_raw(self) -> *mut sys::DLManagedTensorVersioned {
-        let raw = self.raw.as_ptr();
+    pub fn into_raw(self) -> *mut c_void {
+        let raw = self.as_raw();
         std::mem::forget(self);
         raw
     }

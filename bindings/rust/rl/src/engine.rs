@@ -13,29 +13,84 @@ handle!(
     rl_engine_destroy
 );
 
-/// What an engine holds and counts, as in `rl.h`.
-pub type EngineStats = sys::rl_engine_stats;
+returned!(
+    /// What an engine holds at the end of a period, and counts over that period.
+    EngineStats = rl_engine_stats {
+        /// Samples now.
+        running: u64,
+        /// Samples now.
+        waiting: u64,
+        /// KV blocks now.
+        blocks_in_use: u64,
+        /// KV blocks now.
+        blocks_total: u64,
+        /// Rows computed.
+        prefill_tokens: u64,
+        /// Rows computed.
+        decode_tokens: u64,
+        forwards: u64,
+        /// Samples that ended because logits were not finite.
+        nonfinite: u64,
+        /// Time of forwards with prefill.
+        prefill_ns: i64,
+        /// Time of pure decoding.
+        decode_ns: i64,
+        /// Samples now that run, or ran before a preemption; a drain waits for these.
+        started: u64,
+        /// Most KV blocks in use at once.
+        blocks_peak: u64,
+        /// Time with work to do.
+        busy_ns: i64,
+        generated_tokens: u64,
+        /// Samples that started to run for the first time.
+        admitted: u64,
+        /// Samples that ended.
+        finished: u64,
+        /// Those of them that were aborted.
+        aborted: u64,
+        /// Submission to first run: the sum over `admitted`.
+        queue_ns: i64,
+        longest_queue_ns: i64,
+        /// Samples that got their first token.
+        first_tokens: u64,
+        /// Submission to first token: the sum over `first_tokens`.
+        first_token_ns: i64,
+        longest_first_token_ns: i64,
+        /// Preemptions of samples.
+        preemptions: u64,
+        /// KV blocks copied to swap space.
+        swapped_blocks: u64,
+        /// Tokens of samples that started to run.
+        looked_up_tokens: u64,
+        /// Those of them whose KV was found in the prefix cache.
+        cached_tokens: u64,
+        /// Generated tokens that came from keys and values of older weights.
+        mixed_kv_tokens: u64,
+    }
+);
 
-/// Samples to draw.
-#[derive(Clone, Debug)]
-pub struct Request<'a> {
-    /// Token ids; empty with `resume`.
-    pub prompt: &'a [i32],
-    pub num_samples: u64,
-    /// `sampling.*` of this request; None: those of the engine.
-    pub sampling: Option<&'a Options>,
-    pub priority: i64,
-    /// The sample to go on from.
-    pub resume: Option<&'a Sample<'a>>,
-    /// For every sample, returned unread.
-    pub tag: &'a str,
-    /// Of the samples; None: the library chooses.
-    pub ordinal: Option<u64>,
-    /// Of the first sample; None: the library chooses.
-    pub sample_id: Option<u64>,
-    /// Of the first sample.
-    pub slot: u32,
-}
+given!(
+    /// Samples to draw, from [`Request::new`] or [`Request::resume_from`].
+    #[derive(Clone, Debug)]
+    Request<'a> {
+        /// Token ids; empty with `resume`.
+        prompt: &'a [i32],
+        num_samples: u64,
+        /// `sampling.*` of this request; None: those of the engine.
+        sampling: Option<&'a Options>,
+        priority: i64,
+        /// The sample to go on from.
+        resume: Option<&'a Sample<'a>>,
+        /// For every sample, returned unread.
+        tag: &'a str,
+        /// Of the samples; None: the library chooses.
+        ordinal: Option<u64>,
+        /// Of the first sample; None: the library chooses.
+        sample_id: Option<u64>,
+        /// Of the first sample.
+        slot: u32,
+    }
+);
 
 impl<'a> Request<'a> {
     pub fn new(prompt: &'a [i32]) -> Self {
@@ -52,7 +107,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    pub fn resume(sample: &'a Sample<'a>) -> Self {
+    /// Goes on from a sample that was aborted, or that has tokens of an environment at its end.
+    pub fn resume_from(sample: &'a Sample<'a>) -> Self {
         Self { resume: Some(sample), ..Self::new(&[]) }
     }
 }
@@ -188,7 +244,7 @@ impl Engine {
             let mut stats = initial!(rl_engine_stats, rl_engine_stats_init);
             let status =
                 status_of!(rl_engine_get_stats(self.as_ptr(), replica, period, &mut stats))?;
-            Ok((status, stats))
+            Ok((status, EngineStats::from_raw(&stats)))
         }
     }
 }

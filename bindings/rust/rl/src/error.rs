@@ -6,8 +6,10 @@ use std::ops::Deref;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What a call came to that may end without its value and without having failed.
+/// What a call came to that may end without its value and without having failed. A library newer
+/// than this package may have more results, so a `match` needs an arm for those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome<T> {
     Ready(T),
     /// Nothing came within the time given.

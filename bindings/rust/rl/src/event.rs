@@ -24,6 +24,7 @@ handle!(
 
 /// The fields of an event; those that its kind does not use are 0, empty or None.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct EventView<'a> {
     pub kind: EventKind,
     pub reason: DropReason,

@@ -68,7 +68,7 @@ thread_local! {
 }
 
 /// The struct for the library, which consumes `files` with it. The prefix is the struct's to lend.
-pub fn table(files: Files) -> sys::rl_files {
+pub(crate) fn table(files: Files) -> sys::rl_files {
     // SAFETY: the struct is this function's.
     let mut table = unsafe { initial!(rl_files, rl_files_init) };
     let files = Box::new(files);

@@ -14,9 +14,16 @@ macro_rules! handle {
                 Self { raw }
             }
 
-            /// The handle, for functions of `sys`; it stays this object's.
-            pub fn as_ptr(&self) -> *mut crate::sys::$raw {
+            #[allow(dead_code)] // of some objects the library asks for the handle alone
+            pub(crate) fn as_ptr(&self) -> *mut crate::sys::$raw {
                 self.raw
+            }
+
+            #[allow(dead_code)] // Bytes are not public
+            /// The handle of `rl.h`, for hosts that call the C interface too. It stays this
+            /// object's.
+            pub fn as_raw(&self) -> *mut std::os::raw::c_void {
+                self.raw.cast()
             }
         }
 

@@ -5,6 +5,7 @@ use std::ptr;
 
 /// Something that a build of the library may lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Feature {
     pub name: String,
     pub available: bool,

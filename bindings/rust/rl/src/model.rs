@@ -1,8 +1,7 @@
 //! Weights, tokenizer and chat format.
 use crate::options::handle_or_null;
 use crate::text::{json_text, path_text, terminated, Bytes};
-use crate::trainer::batch_forward;
-use crate::{sys, Batch, Dtype, Options, Output, Result, Runtime, Tensor, Use};
+use crate::{sys, Dtype, Forward, Options, Result, Runtime, Tensor, TextFlags, Use};
 use std::path::Path;
 use std::ptr;
 
@@ -15,6 +14,7 @@ handle!(
 
 /// Shape and abilities of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ModelInfo {
     pub family: &'static str,
     pub vocab: i64,
@@ -52,23 +52,25 @@ impl Model {
         unsafe { call!(rl_model_save(self.as_ptr(), text, len, dtype.raw(), flags)) }
     }
 
-    /// Text to token ids. Flags: `sys::RL_TEXT_ADD_SPECIAL`, `sys::RL_TEXT_ALLOW_SPECIAL`.
-    pub fn encode(&self, text: &str, flags: u64) -> Result<Vec<i32>> {
-        let (data, len) = (text.as_ptr().cast(), text.len());
+    /// Text to token ids; [`TextFlags::ADD_SPECIAL`] and [`TextFlags::ALLOW_SPECIAL`] apply.
+    pub fn encode(&self, text: &str, flags: TextFlags) -> Result<Vec<i32>> {
+        let (data, len, flags) = (text.as_ptr().cast(), text.len(), flags.bits());
         // SAFETY: the text lives during the call.
         unsafe { object_of!(Bytes, rl_model_encode(self.as_ptr(), data, len, flags)) }
             .map(|ids| ids.to_ids())
     }
 
-    /// Token ids to text. Flags: `sys::RL_TEXT_SKIP_SPECIAL`.
-    pub fn decode(&self, ids: &[i32], flags: u64) -> Result<String> {
+    /// Token ids to text; [`TextFlags::SKIP_SPECIAL`] applies.
+    pub fn decode(&self, ids: &[i32], flags: TextFlags) -> Result<String> {
+        let (data, len, flags) = (ids.as_ptr(), ids.len(), flags.bits());
         // SAFETY: the ids live during the call.
-        unsafe { object_of!(Bytes, rl_model_decode(self.as_ptr(), ids.as_ptr(), ids.len(), flags)) }
+        unsafe { object_of!(Bytes, rl_model_decode(self.as_ptr(), data, len, flags)) }
             .map(|text| text.to_text())
     }
 
-    /// Token ids of a chat of (role, content), in the model's chat format.
-    pub fn encode_chat(&self, messages: &[(&str, &str)], flags: u64) -> Result<Vec<i32>> {
+    /// Token ids of a chat of (role, content), in the model's chat format;
+    /// [`TextFlags::GENERATION_PROMPT`] applies.
+    pub fn encode_chat(&self, messages: &[(&str, &str)], flags: TextFlags) -> Result<Vec<i32>> {
         let message = |(role, content): &(&str, &str)| {
             format!("{{\"role\": {}, \"content\": {}}}", json_text(role), json_text(content))
         };
@@ -77,16 +79,16 @@ impl Model {
     }
 
     /// The same for a chat given as one JSON object.
-    pub fn encode_chat_json(&self, chat: &str, flags: u64) -> Result<Vec<i32>> {
-        let (data, len) = (chat.as_ptr().cast(), chat.len());
+    pub fn encode_chat_json(&self, chat: &str, flags: TextFlags) -> Result<Vec<i32>> {
+        let (data, len, flags) = (chat.as_ptr().cast(), chat.len(), flags.bits());
         // SAFETY: the text lives during the call.
         unsafe { object_of!(Bytes, rl_model_encode_chat(self.as_ptr(), data, len, flags)) }
             .map(|ids| ids.to_ids())
     }
 
     /// The text of such a chat.
-    pub fn render_chat(&self, chat: &str, flags: u64) -> Result<String> {
-        let (data, len) = (chat.as_ptr().cast(), chat.len());
+    pub fn render_chat(&self, chat: &str, flags: TextFlags) -> Result<String> {
+        let (data, len, flags) = (chat.as_ptr().cast(), chat.len(), flags.bits());
         // SAFETY: the text lives during the call.
         unsafe { object_of!(Bytes, rl_model_render_chat(self.as_ptr(), data, len, flags)) }
             .map(|text| text.to_text())
@@ -175,11 +177,10 @@ impl Model {
     }
 
     /// An output of a forward of a model opened for [`Use::Forward`], as
-    /// [`Trainer::forward_batch`](crate::Trainer::forward_batch).
-    pub fn forward(&self, output: Output, batch: &Batch, rows: Option<&[u64]>) -> Result<Tensor> {
-        let input = batch_forward(output, batch, rows);
-        // SAFETY: batch and rows live during the call.
-        unsafe { object_of!(Tensor, rl_model_forward(self.as_ptr(), &input)) }
+    /// [`Trainer::forward`](crate::Trainer::forward).
+    pub fn forward(&self, input: &Forward<'_>) -> Result<Tensor> {
+        // SAFETY: what the input points to lives during the call.
+        unsafe { object_of!(Tensor, rl_model_forward(self.as_ptr(), &input.to_raw())) }
     }
 
     /// Sets weights by name, all or none; their version.

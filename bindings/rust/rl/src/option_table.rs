@@ -1,10 +1,11 @@
 //! The table of options and presets, which the library owns and which never changes.
 use crate::text::terminated;
-use crate::{sys, OptionType, Options, Result, When};
+use crate::{sys, OptionFlags, OptionType, Options, Result, When};
 use std::ptr;
 
 /// A row of the option table.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct OptionInfo {
     pub key: &'static str,
     /// As [`crate::Options::set`] reads it.
@@ -17,8 +18,7 @@ pub struct OptionInfo {
     pub unsupported_reason: &'static str,
     pub kind: OptionType,
     pub when: When,
-    /// `sys::RL_OPTION_HAS_MIN` and so on.
-    pub flags: u64,
+    pub flags: OptionFlags,
     pub min_i64: i64,
     pub max_i64: i64,
     pub min_u64: u64,
@@ -30,6 +30,7 @@ pub struct OptionInfo {
 
 /// A named set of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Preset {
     pub name: &'static str,
     pub doc: &'static str,
@@ -51,7 +52,7 @@ impl OptionInfo {
             unsupported_reason: terminated(raw.unsupported_reason),
             kind: OptionType::from_raw(raw.type_),
             when: When::from_raw(raw.when),
-            flags: raw.flags,
+            flags: OptionFlags::from_bits(raw.flags),
             min_i64: raw.min_i64,
             max_i64: raw.max_i64,
             min_u64: raw.min_u64,

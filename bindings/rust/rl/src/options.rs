@@ -6,6 +6,18 @@ use std::ptr;
 handle!(
     /// A value for every option; [`crate::option_table`] lists them. Objects copy the set that they
     /// are made with.
+    ///
+    /// ```
+    /// # fn main() -> rl::Result<()> {
+    /// let mut options = rl::Options::new()?;
+    /// options.set("pipeline.reply_timeout_ns", "30s")?;
+    /// assert_eq!(options.get_i64("pipeline.reply_timeout_ns")?, 30_000_000_000);
+    /// let error = options.set("engine.blok_size", "64").unwrap_err();
+    /// assert_eq!(error.status, rl::Status::UnknownOption);
+    /// assert_eq!(error.nearest[0], "engine.block_size");
+    /// # Ok(())
+    /// # }
+    /// ```
     Options,
     rl_options,
     rl_options_destroy

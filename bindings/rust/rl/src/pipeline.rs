@@ -1,5 +1,4 @@
 //! The training loop on a thread of the library, from which the host takes events.
-use crate::batch::{raw_score, with_token_rewards};
 use crate::callbacks::{boxed, drop_box, on_advantage, on_loss};
 use crate::error::outcome;
 use crate::model::save_flags;
@@ -7,7 +6,7 @@ use crate::options::handle_or_null;
 use crate::text::{optional, path_text, timeout_ns, Bytes};
 use crate::{
     sys, AlgoTokens, AsyncEvents, Dtype, Event, EventQueue, Model, Options, Outcome, Plan,
-    Profiler, Result, Status,
+    Profiler, Result, Score, State, Status, TextFlags,
 };
 use std::path::Path;
 use std::ptr;
@@ -15,6 +14,22 @@ use std::time::Duration;
 
 handle!(
     /// The loop. Dropping it stops the loop and waits for a training step in progress.
+    ///
+    /// With `pipeline.turns` the host answers turns of the model:
+    ///
+    /// ```no_run
+    /// # fn tool(call: &str) -> String { call.to_string() }
+    /// # fn serve(pipeline: &rl::Pipeline) -> rl::Result<()> {
+    /// for event in pipeline.events() {
+    ///     let event = event?;
+    ///     if event.kind() == rl::EventKind::Turn {
+    ///         let (id, view) = (event.sample()?.sample_id, event.view()?);
+    ///         pipeline.reply(id, rl::Answer::Text(&tool(view.text)))?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     Pipeline,
     rl_pipeline,
     rl_pipeline_destroy
@@ -29,20 +44,29 @@ pub enum Answer<'a> {
     /// A text, encoded without special tokens.
     Text(&'a str),
     /// A text, encoded with these flags of [`Model::encode`].
-    Encoded(&'a str, u64),
+    Encoded(&'a str, TextFlags),
     /// The sample has no further turn, and waits for its reward.
     Finish,
 }
 
-/// An answer to a turn of a sample, the view's `count` of its event; 0 is the present turn.
-#[derive(Clone, Copy, Debug)]
-pub struct Reply<'a> {
-    pub sample_id: u64,
-    pub turn: u64,
-    pub answer: Answer<'a>,
-}
+given!(
+    /// An answer to a turn of a sample.
+    #[derive(Clone, Copy, Debug)]
+    Reply<'a> {
+        sample_id: u64,
+        answer: Answer<'a>,
+        /// The turn that it answers, the view's `count` of its event; 0: the present one.
+        turn: u64,
+    }
+);
 
-impl Reply<'_> {
+impl<'a> Reply<'a> {
+    /// An answer to the present turn.
+    pub fn new(sample_id: u64, answer: Answer<'a>) -> Self {
+        Self { sample_id, answer, turn: 0 }
+    }
+
+    /// What it points to must live.
     fn to_raw(&self) -> sys::rl_reply {
         // SAFETY: the function writes the struct that it is given.
         let mut raw = unsafe { initial!(rl_reply, rl_reply_init) };
@@ -52,7 +76,7 @@ impl Reply<'_> {
             Answer::Text(text) => (raw.text, raw.text_len) = (text.as_ptr().cast(), text.len()),
             Answer::Encoded(text, flags) => {
                 (raw.text, raw.text_len) = (text.as_ptr().cast(), text.len());
-                raw.flags = flags;
+                raw.flags = flags.bits();
             }
             Answer::Finish => raw.finish = 1,
         }
@@ -60,8 +84,41 @@ impl Reply<'_> {
     }
 }
 
-/// The books of a run, as in `rl.h`; [`crate::State::from_raw`] reads `state`.
-pub type PipelineStats = sys::rl_pipeline_stats;
+returned!(
+    /// The accounting of a run; `rl.h` says which sums are equal at any time.
+    PipelineStats = rl_pipeline_stats {
+        state: State,
+        /// Training steps done.
+        step: u64,
+        /// Version of the weights.
+        version: u64,
+        /// Samples that wait for a reward from the host.
+        unscored: u64,
+        attempts_started: u64,
+        attempts_trained: u64,
+        attempts_discarded: u64,
+        attempts_in_flight: u64,
+        tokens_generated: u64,
+        tokens_trained: u64,
+        tokens_discarded: u64,
+        tokens_in_flight: u64,
+        prompts_drawn: u64,
+        prompts_trained: u64,
+        prompts_dropped: u64,
+        prompts_open: u64,
+        /// Refused rewards.
+        late_scores: u64,
+        duplicate_scores: u64,
+        unknown_scores: u64,
+        nonfinite_scores: u64,
+        /// Rows in the feed now.
+        feed_size: u64,
+        /// The most rows that it can hold.
+        feed_capacity: u64,
+        /// Samples that wait for a reply from the host.
+        unreplied: u64,
+    }
+);
 
 impl Pipeline {
     /// Nothing runs before [`Pipeline::start`].
@@ -108,41 +165,23 @@ impl Pipeline {
         unsafe { object_of!(EventQueue, rl_pipeline_queue(self.as_ptr())) }
     }
 
+    /// Rewards a sample, in any order, until its deadline.
     pub fn score(&self, sample_id: u64, reward: f64) -> Result<()> {
-        self.score_parts(sample_id, reward, &[])
-    }
-
-    /// The same with kinds of reward beside the reward.
-    pub fn score_parts(&self, sample_id: u64, reward: f64, parts: &[f64]) -> Result<()> {
-        self.give_scores(&[raw_score(sample_id, reward, parts)]).1
-    }
-
-    /// A reward with what each token after the prompt earns in addition.
-    pub fn score_tokens(&self, sample_id: u64, reward: f64, token_rewards: &[f64]) -> Result<()> {
-        self.give_scores(&[with_token_rewards(raw_score(sample_id, reward, &[]), token_rewards)]).1
-    }
-
-    /// Rewards many samples, given as (sample_id, reward). All are tried; the status of each, and
-    /// an error that has those of several refusals as parts.
-    pub fn score_many(&self, rewards: &[(u64, f64)]) -> (Vec<Status>, Result<()>) {
-        let scores: Vec<_> =
-            rewards.iter().map(|(id, value)| raw_score(*id, *value, &[])).collect();
-        self.give_scores(&scores)
+        self.score_many(&[Score::new(sample_id, reward)]).1
     }
 
     /// The sample will get no reward: its group is dropped.
     pub fn fail(&self, sample_id: u64, reason: &str) -> Result<()> {
-        let mut score = raw_score(sample_id, 0.0, &[]);
-        // The address of an empty text is no NULL, which would be a reward.
-        (score.failure, score.failure_len) = (reason.as_ptr().cast(), reason.len());
-        self.give_scores(&[score]).1
+        self.score_many(&[Score::failed(sample_id, reason)]).1
     }
 
-    /// What the entries point to must live.
-    fn give_scores(&self, scores: &[sys::rl_score]) -> (Vec<Status>, Result<()>) {
-        let mut codes = vec![0; scores.len()];
-        let (data, count, results) = (scores.as_ptr(), scores.len(), codes.as_mut_ptr());
-        // SAFETY: both arrays have `count` entries.
+    /// Rewards many samples. All are tried; the status of each, and an error that has those of
+    /// several refusals as parts.
+    pub fn score_many(&self, scores: &[Score<'_>]) -> (Vec<Status>, Result<()>) {
+        let raw: Vec<_> = scores.iter().map(Score::to_raw).collect();
+        let mut codes = vec![0; raw.len()];
+        let (data, count, results) = (raw.as_ptr(), raw.len(), codes.as_mut_ptr());
+        // SAFETY: both arrays have `count` entries, and what they point to lives during the call.
         let result = unsafe { call!(rl_pipeline_score(self.as_ptr(), data, count, results)) };
         (codes.into_iter().map(Status::from_raw).collect(), result)
     }
@@ -253,6 +292,7 @@ impl Pipeline {
         unsafe {
             struct_of!(rl_pipeline_stats, rl_pipeline_stats_init, rl_pipeline_get_stats(pipeline))
         }
+        .map(|raw| PipelineStats::from_raw(&raw))
     }
 
     /// The memory plan that the pipeline runs by.

@@ -1,7 +1,7 @@
 //! The memory of a run before anything of it is allocated.
 use crate::options::handle_or_null;
 use crate::text::{terminated, Bytes};
-use crate::{sys, Device, Options, PlanKind, Result, Runtime, Use};
+use crate::{sys, Device, Dtype, Options, PlanKind, Result, Runtime, Use};
 
 handle!(
     /// What a run will need, from options and the header of `model.path` alone.
@@ -10,11 +10,32 @@ handle!(
     rl_plan_release
 );
 
-/// Totals and the sizes that the plan chose, as in `rl.h`.
-pub type PlanInfo = sys::rl_plan_info;
+returned!(
+    /// Totals of a plan, and the sizes that it chose.
+    PlanInfo = rl_plan_info {
+        /// `arena_bytes` + `baseline_bytes`: what the budget bounds.
+        total_bytes: u64,
+        /// All arenas, exact.
+        arena_bytes: u64,
+        /// An estimate of memory outside arenas.
+        baseline_bytes: u64,
+        /// 0: no limit.
+        budget_bytes: u64,
+        /// Tokens of the longest sequence.
+        max_model_len: i64,
+        /// Rows of a training micro-batch; 0 without a trainer and forwards.
+        max_tokens: i64,
+        /// Blocks in the KV pool of each engine; 0 without one.
+        kv_blocks: i64,
+        threads: i64,
+        /// Of the computation.
+        dtype: Dtype,
+    }
+);
 
 /// An arena, or a part of the arena that rollout and training share.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PlanItem {
     pub name: String,
     pub phase: String,
@@ -45,6 +66,7 @@ impl Plan {
     pub fn info(&self) -> Result<PlanInfo> {
         // SAFETY: the handle is this object's.
         unsafe { struct_of!(rl_plan_info, rl_plan_info_init, rl_plan_get_info(self.as_ptr())) }
+            .map(|raw| PlanInfo::from_raw(&raw))
     }
 
     /// A copy of the options that the plan was made for.

@@ -1,8 +1,7 @@
 //! The runtime: compute threads, memory budget and log of all objects made from it.
 use crate::callbacks::{boxed, drop_box, on_log, LogLine};
-use crate::files::{table, FileSystem};
 use crate::options::handle_or_null;
-use crate::{sys, Options, Result};
+use crate::{sys, Host, Options, Result};
 use std::ptr;
 
 handle!(
@@ -21,16 +20,24 @@ pub struct ClockReading {
     pub unix_ns: i64,
 }
 
-/// Work of the host for the trace, by [`ClockReading::steady_ns`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span<'a> {
-    /// The row of the trace.
-    pub lane: &'a str,
-    pub name: &'a str,
-    pub start_ns: i64,
-    pub end_ns: i64,
-    /// A number to show with it, and what it is.
-    pub arg: Option<(&'a str, i64)>,
+given!(
+    /// Work of the host for the trace, by [`ClockReading::steady_ns`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    Span<'a> {
+        /// The row of the trace.
+        lane: &'a str,
+        name: &'a str,
+        start_ns: i64,
+        end_ns: i64,
+        /// A number to show with it, and what it is.
+        arg: Option<(&'a str, i64)>,
+    }
+);
+
+impl<'a> Span<'a> {
+    pub fn new(lane: &'a str, name: &'a str, start_ns: i64, end_ns: i64) -> Self {
+        Self { lane, name, start_ns, end_ns, arg: None }
+    }
 }
 
 impl Runtime {
@@ -41,32 +48,15 @@ impl Runtime {
         unsafe { object_of!(Self, rl_runtime_create(sys::RL_ABI_VERSION, options)) }
     }
 
-    /// A runtime whose objects read and write all their files through those of the host.
-    pub fn with_files<'a>(
-        options: impl Into<Option<&'a Options>>,
-        files: impl FileSystem + 'static,
-    ) -> Result<Self> {
-        let files = table(Box::new(files));
-        // SAFETY: the functions are those of this crate, and user_data ends with destroy.
-        unsafe {
-            let mut host = initial!(rl_host, rl_host_init);
-            host.files = &files;
-            Self::hosted(options, &host)
-        }
-    }
-
-    /// A runtime with services of the host. The plan of a model in its files is
+    /// A runtime with services of the host: all objects made from it read and write their files
+    /// through those of the host, and have its memory. The plan of a model in its files is
     /// [`crate::Plan::hosted`].
-    ///
-    /// # Safety
-    /// The functions of the services keep to what `rl.h` says of them, and what their `user_data`
-    /// points to lives until its destroy function was called.
-    pub unsafe fn hosted<'a>(
-        options: impl Into<Option<&'a Options>>,
-        host: &sys::rl_host,
-    ) -> Result<Self> {
+    pub fn hosted<'a>(options: impl Into<Option<&'a Options>>, host: Host) -> Result<Self> {
         let options = handle_or_null(options.into());
-        object_of!(Self, rl_runtime_create_hosted(sys::RL_ABI_VERSION, options, host))
+        // SAFETY: the functions are those of this crate, and user_data ends with destroy.
+        host.given_to(|host| unsafe {
+            object_of!(Self, rl_runtime_create_hosted(sys::RL_ABI_VERSION, options, host))
+        })
     }
 
     /// Both clocks of the runtime, at one moment.

@@ -4,48 +4,50 @@ use crate::text::{counted, optional, same_length, slice};
 use crate::{sys, Error, Finish, Purpose, Result, Status};
 use std::ptr;
 
-/// A sample. Of a result, the arrays are the event's or batch's; arrays that it does not have are
-/// empty. For one that the host gives, start from `Sample::new` and leave empty what is optional in
-/// `rl.h`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sample<'a> {
-    pub sample_id: u64,
-    pub ordinal: u64,
-    pub slot: u32,
-    pub attempt: u32,
-    pub data_row: Option<i64>,
-    pub purpose: Purpose,
-    pub finish: Finish,
-    /// The prompt and behind it the answer.
-    pub ids: &'a [i32],
-    pub num_prompt: usize,
-    /// These and the other arrays have an entry for each token of the answer.
-    pub logprobs: &'a [f32],
-    pub logprobs_sampled: &'a [f32],
-    pub versions: &'a [u64],
-    pub loss_mask: &'a [u8],
-    pub mixed_kv: &'a [u8],
-    pub reward: Option<f64>,
-    pub reward_parts: &'a [f64],
-    /// What each token of the answer earns in addition to the reward.
-    pub token_rewards: &'a [f64],
-    /// One for each token of the prompt, or none (`sampling.prompt_logprobs`).
-    pub prompt_logprobs: &'a [f32],
-    pub temperature: f32,
-    pub tag: &'a str,
-    pub prompt_text: &'a str,
-    pub text: &'a str,
-    pub submitted_ns: i64,
-    pub first_token_ns: i64,
-    pub finished_ns: i64,
-    pub admitted_ns: i64,
-    /// Most probable ids kept of each token: `top_ids` and `top_logprobs` have so many for each.
-    pub num_top: usize,
-    pub top_ids: &'a [i32],
-    pub top_logprobs: &'a [f32],
-    pub num_aborts: u32,
-    pub preemptions: u32,
-}
+given!(
+    /// A sample. Of a result, the arrays are the event's or batch's; arrays that it does not have
+    /// are empty. For one that the host gives, start from `Sample::new` and leave empty what is
+    /// optional in `rl.h`.
+    #[derive(Clone, Debug, PartialEq)]
+    Sample<'a> {
+        sample_id: u64,
+        ordinal: u64,
+        slot: u32,
+        attempt: u32,
+        data_row: Option<i64>,
+        purpose: Purpose,
+        finish: Finish,
+        /// The prompt and behind it the answer.
+        ids: &'a [i32],
+        num_prompt: usize,
+        /// These and the other arrays have an entry for each token of the answer.
+        logprobs: &'a [f32],
+        logprobs_sampled: &'a [f32],
+        versions: &'a [u64],
+        loss_mask: &'a [u8],
+        mixed_kv: &'a [u8],
+        reward: Option<f64>,
+        reward_parts: &'a [f64],
+        /// What each token of the answer earns in addition to the reward.
+        token_rewards: &'a [f64],
+        /// One for each token of the prompt, or none (`sampling.prompt_logprobs`).
+        prompt_logprobs: &'a [f32],
+        temperature: f32,
+        tag: &'a str,
+        prompt_text: &'a str,
+        text: &'a str,
+        submitted_ns: i64,
+        first_token_ns: i64,
+        finished_ns: i64,
+        admitted_ns: i64,
+        /// Most probable ids kept of each token: `top_ids` and `top_logprobs` have so many for each.
+        num_top: usize,
+        top_ids: &'a [i32],
+        top_logprobs: &'a [f32],
+        num_aborts: u32,
+        preemptions: u32,
+    }
+);
 
 impl<'a> Sample<'a> {
     /// A sample to give: a prompt of `num_prompt` ids and the answer behind it.

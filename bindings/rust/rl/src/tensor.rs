@@ -13,6 +13,7 @@ handle!(
 
 /// Shape and type.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TensorInfo<'a> {
     pub shape: &'a [i64],
     /// In elements.
@@ -31,7 +32,7 @@ impl Tensor {
         let (runtime, flags) = (runtime.as_ptr(), if copy { sys::RL_TENSOR_COPY } else { 0 });
         // SAFETY: the tensor is whole, and the library's from here on.
         unsafe {
-            let (raw, stream) = (tensor.into_raw(), ptr::null_mut());
+            let (raw, stream) = (tensor.into_raw().cast(), ptr::null_mut());
             object_of!(Self, rl_tensor_import_dlpack(runtime, raw, stream, flags))
         }
     }
@@ -42,7 +43,7 @@ impl Tensor {
         // SAFETY: the handle is this object's, and what it gives is the caller's.
         let raw = unsafe {
             value_of!(ptr::null_mut(), rl_tensor_export_dlpack(tensor, stream))
-                .map(|raw| Dlpack::from_raw(raw))
+                .map(|raw: *mut sys::DLManagedTensorVersioned| Dlpack::from_raw(raw.cast()))
         }?;
         raw.ok_or_else(|| Error::of_host(Status::Internal, "", "the library gave no tensor"))
     }

@@ -2,19 +2,94 @@
 use crate::callbacks::{boxed, drop_box, on_advantage, on_loss};
 use crate::model::save_flags;
 use crate::options::handle_or_null;
-use crate::text::{optional, path_text, Bytes};
+use crate::text::{path_text, Bytes};
 use crate::{
-    sys, AlgoTokens, Batch, Dtype, Event, EventQueue, Model, Options, Output, Result, Tensor,
+    sys, AlgoTokens, Batch, Dtype, Event, EventQueue, Forward, Model, Options, Output, Result,
+    Tensor,
 };
 use std::path::Path;
 use std::ptr;
 
 handle!(
     /// Trains the model that it was made from.
+    ///
+    /// A step of several processes, whose gradients the host adds:
+    ///
+    /// ```no_run
+    /// # fn all_reduce(values: &mut [f32]) {}
+    /// # fn step(trainer: &mut rl::Trainer, mine: &rl::Batch) -> rl::Result<()> {
+    /// trainer.backward(rl::Step::new(mine).total_tokens(4096).total_sequences(64))?;
+    /// let mut sum = trainer.gradient("")?.as_slice::<f32>()?.to_vec();
+    /// all_reduce(&mut sum);
+    /// trainer.set_gradient("", &sum)?;
+    /// trainer.apply()?;
+    /// trainer.save(&rl::Checkpoint::new("checkpoints").state("row 17").keep_last(3))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     Trainer,
     rl_trainer,
     rl_trainer_destroy
 );
+
+given!(
+    /// What a training step trains on. A reference to a batch is a step on it too.
+    #[derive(Clone, Debug)]
+    Step<'a> {
+        batch: &'a Batch,
+        /// One for each sample; None: they follow from the rewards.
+        advantages: Option<&'a [f64]>,
+        /// For [`Trainer::backward`] on a part of a batch that several processes share: tokens of
+        /// the whole batch that carry loss; 0: there is no larger batch.
+        total_tokens: u64,
+        /// Samples of the whole batch with such tokens.
+        total_sequences: u64,
+    }
+);
+
+impl<'a> Step<'a> {
+    pub fn new(batch: &'a Batch) -> Self {
+        Self { batch, advantages: None, total_tokens: 0, total_sequences: 0 }
+    }
+
+    /// What the step points to must live.
+    fn to_raw(&self) -> sys::rl_step {
+        // SAFETY: the function writes the struct that it is given.
+        let mut raw = unsafe { initial!(rl_step, rl_step_init) };
+        raw.batch = self.batch.as_ptr();
+        raw.advantages = self.advantages.map_or(ptr::null(), <[f64]>::as_ptr);
+        raw.num_advantages = self.advantages.map_or(0, <[f64]>::len);
+        (raw.total_tokens, raw.total_sequences) = (self.total_tokens, self.total_sequences);
+        raw
+    }
+}
+
+impl<'a> From<&'a Batch> for Step<'a> {
+    fn from(batch: &'a Batch) -> Self {
+        Self::new(batch)
+    }
+}
+
+given!(
+    /// Where a trainer is saved, and with what.
+    #[derive(Clone, Debug)]
+    Checkpoint<'a> {
+        /// The directory of the checkpoints, each of which has one of its own in it.
+        dir: &'a Path,
+        /// A text of the host, which [`Trainer::load`] returns.
+        state: &'a str,
+        /// So many of the newest stay; 0: all.
+        keep_last: u64,
+        /// One of as many steps may be replaced, and later ones are set aside.
+        replace: bool,
+    }
+);
+
+impl<'a> Checkpoint<'a> {
+    pub fn new<P: AsRef<Path> + ?Sized>(dir: &'a P) -> Self {
+        Self { dir: dir.as_ref(), state: "", keep_last: 0, replace: false }
+    }
+}
 
 impl Trainer {
     pub fn new<'a>(model: &Model, options: impl Into<Option<&'a Options>>) -> Result<Self> {
@@ -23,20 +98,19 @@ impl Trainer {
         unsafe { object_of!(Self, rl_trainer_create(model.as_ptr(), options)) }
     }
 
-    /// One training step; its event has the metrics. Advantages, one per sample, follow from the
-    /// rewards unless given.
-    pub fn step(&self, batch: &Batch, advantages: Option<&[f64]>) -> Result<Event> {
-        let step = raw_step(batch, advantages, Totals::default());
+    /// One training step; its event has the metrics.
+    pub fn step<'a>(&self, step: impl Into<Step<'a>>) -> Result<Event> {
+        let step = step.into();
         // SAFETY: batch and advantages live during the call.
-        unsafe { object_of!(Event, rl_trainer_step(self.as_ptr(), &step)) }
+        unsafe { object_of!(Event, rl_trainer_step(self.as_ptr(), &step.to_raw())) }
     }
 
     /// The gradients of an optimizer step on a batch, which is all or a part of one; `apply` makes
     /// the step.
-    pub fn backward(&self, batch: &Batch, advantages: Option<&[f64]>, whole: Totals) -> Result<()> {
-        let step = raw_step(batch, advantages, whole);
+    pub fn backward<'a>(&self, step: impl Into<Step<'a>>) -> Result<()> {
+        let step = step.into();
         // SAFETY: batch and advantages live during the call.
-        unsafe { call!(rl_trainer_backward(self.as_ptr(), &step)) }
+        unsafe { call!(rl_trainer_backward(self.as_ptr(), &step.to_raw())) }
     }
 
     /// The gradient of a weight by name, or of all in one row with an empty name: its values of
@@ -104,22 +178,15 @@ impl Trainer {
         unsafe { call!(rl_trainer_set_queue(self.as_ptr(), queue, source)) }
     }
 
-    /// Writes a checkpoint with a text of the host to a directory of them, of which the newest
-    /// `keep_last` stay (0: all); its own directory.
-    pub fn save(
-        &self,
-        dir: impl AsRef<Path>,
-        state: &str,
-        keep_last: u64,
-        replace: bool,
-    ) -> Result<String> {
-        let dir = path_text(dir.as_ref())?;
+    /// Writes a checkpoint; its own directory.
+    pub fn save(&self, checkpoint: &Checkpoint<'_>) -> Result<String> {
+        let (dir, state) = (path_text(checkpoint.dir)?, checkpoint.state);
         // SAFETY: the texts live during the call.
         unsafe {
             let mut to = initial!(rl_checkpoint, rl_checkpoint_init);
             (to.dir, to.dir_len) = (dir.as_ptr().cast(), dir.len());
             (to.state, to.state_len) = (state.as_ptr().cast(), state.len());
-            (to.keep_last, to.flags) = (keep_last, save_flags(replace));
+            (to.keep_last, to.flags) = (checkpoint.keep_last, save_flags(checkpoint.replace));
             object_of!(Bytes, rl_trainer_save(self.as_ptr(), &to)).map(|path| path.to_text())
         }
     }
@@ -133,52 +200,35 @@ impl Trainer {
             .map(|state| state.to_text())
     }
 
-    /// An output of the samples of a batch under the weights of the last step: of hidden states and
-    /// logits the rows, which count the ids of all samples, or all of them.
-    pub fn forward_batch(
-        &self,
-        output: Output,
-        batch: &Batch,
-        rows: Option<&[u64]>,
-    ) -> Result<Tensor> {
-        self.forward(&batch_forward(output, batch, rows))
+    /// An output of a forward under the weights of the last step.
+    pub fn forward(&self, input: &Forward<'_>) -> Result<Tensor> {
+        // SAFETY: what the input points to lives during the call.
+        unsafe { object_of!(Tensor, rl_trainer_forward(self.as_ptr(), &input.to_raw())) }
     }
 
-    /// Log-probs of `ids[num_prompt..]` under the weights of the last step.
+    /// Log-probs of `ids[num_prompt..]`.
     pub fn logprobs(&self, ids: &[i32], num_prompt: usize, temperature: f32) -> Result<Vec<f32>> {
-        let mut input = raw_forward(sys::RL_OUTPUT_LOGPROBS, ids);
-        input.num_prompt = num_prompt;
-        input.temperature = temperature;
-        self.floats(&input)
+        let input = Forward::of_ids(Output::Logprobs, ids);
+        self.floats(&input.num_prompt(num_prompt).temperature(temperature))
     }
 
     /// Those of every token after the prompts of a batch, one sample after the other.
     pub fn batch_logprobs(&self, batch: &Batch) -> Result<Vec<f32>> {
-        let mut input = raw_forward(sys::RL_OUTPUT_LOGPROBS, &[]);
-        input.batch = batch.as_ptr();
-        self.floats(&input)
+        self.floats(&Forward::of_batch(Output::Logprobs, batch))
     }
 
-    /// Hidden states of a sequence under the weights of the last step, a row for each id.
+    /// Hidden states of a sequence, a row for each id.
     pub fn hidden(&self, ids: &[i32]) -> Result<Tensor> {
-        self.forward(&raw_forward(sys::RL_OUTPUT_HIDDEN, ids))
+        self.forward(&Forward::of_ids(Output::Hidden, ids))
     }
 
     /// The score of each sample, with `algo.objective = reward_model`.
     pub fn scores(&self, batch: &Batch) -> Result<Vec<f32>> {
-        let mut input = raw_forward(sys::RL_OUTPUT_SCORES, &[]);
-        input.batch = batch.as_ptr();
-        self.floats(&input)
+        self.floats(&Forward::of_batch(Output::Scores, batch))
     }
 
-    fn floats(&self, input: &sys::rl_forward) -> Result<Vec<f32>> {
+    fn floats(&self, input: &Forward<'_>) -> Result<Vec<f32>> {
         self.forward(input)?.as_slice().map(<[f32]>::to_vec)
-    }
-
-    /// What the input points to must live.
-    fn forward(&self, input: &sys::rl_forward) -> Result<Tensor> {
-        // SAFETY: the handles are those of objects that live during the call.
-        unsafe { object_of!(Tensor, rl_trainer_forward(self.as_ptr(), input)) }
     }
 
     /// Writes the critic of `algo.advantage = gae`, as [`Model::save`] the policy.
@@ -220,47 +270,4 @@ impl Trainer {
         // SAFETY: as for set_advantage.
         unsafe { call!(rl_trainer_set_loss(self.as_ptr(), function, user_data, end)) }
     }
-}
-
-/// The counts of a batch that several processes share; zeros: there is no larger batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Tokens that carry loss.
-    pub tokens: u64,
-    /// Samples with such tokens.
-    pub sequences: u64,
-}
-
-/// What the step points to must live.
-fn raw_step(batch: &Batch, advantages: Option<&[f64]>, whole: Totals) -> sys::rl_step {
-    // SAFETY: the function writes the struct that it is given.
-    let mut step = unsafe { initial!(rl_step, rl_step_init) };
-    step.batch = batch.as_ptr();
-    step.advantages = advantages.map_or(ptr::null(), <[f64]>::as_ptr);
-    step.num_advantages = advantages.map_or(0, <[f64]>::len);
-    step.total_tokens = whole.tokens;
-    step.total_sequences = whole.sequences;
-    step
-}
-
-/// What the input points to must live.
-pub(crate) fn batch_forward(
-    output: Output,
-    batch: &Batch,
-    rows: Option<&[u64]>,
-) -> sys::rl_forward {
-    let mut input = raw_forward(output.raw(), &[]);
-    input.batch = batch.as_ptr();
-    input.rows = rows.map_or(ptr::null(), <[u64]>::as_ptr);
-    input.num_rows = rows.map_or(0, <[u64]>::len);
-    input
-}
-
-fn raw_forward(output: i32, ids: &[i32]) -> sys::rl_forward {
-    // SAFETY: the function writes the struct that it is given.
-    let mut raw = unsafe { initial!(rl_forward, rl_forward_init) };
-    raw.output = output;
-    raw.ids = optional(ids);
-    raw.num_ids = ids.len();
-    raw
 }

@@ -1,15 +1,13 @@
 //! The helpers on arrays of the host.
-use rl::{algorithms, AlgoTokens, Status};
+use rl::{algorithms, AlgoTokens, Packing, Status};
 
 fn tokens() -> AlgoTokens<'static> {
-    AlgoTokens {
-        lengths: &[2, 1],
-        logprobs: &[-0.5, -1.0, -2.0],
-        ref_logprobs: &[-0.5, -1.5, -2.0],
-        advantages: &[1.0, 1.0, -1.0],
-        rewards: &[1.0, 0.0],
-        ..AlgoTokens::default()
-    }
+    AlgoTokens::default()
+        .lengths(&[2, 1])
+        .logprobs(&[-0.5, -1.0, -2.0])
+        .ref_logprobs(&[-0.5, -1.5, -2.0])
+        .advantages(&[1.0, 1.0, -1.0])
+        .rewards(&[1.0, 0.0])
 }
 
 #[test]
@@ -46,12 +44,24 @@ fn kl_is_zero_where_the_policies_agree() {
 }
 
 #[test]
+fn sequences_are_packed_within_a_budget() {
+    let one = algorithms::pack(None, &[3, 2, 2, 1], &Packing::default()).unwrap();
+    assert_eq!(one, (vec![0; 4], 1));
+    let packing = Packing::default().max_tokens(4);
+    let (bins, count) = algorithms::pack(None, &[3, 2, 2, 1], &packing).unwrap();
+    assert_eq!((bins.len(), count), (4, 2));
+    let refused = algorithms::pack(None, &[5], &packing).unwrap_err();
+    assert_eq!(refused.status, Status::OutOfRange);
+    assert_eq!(algorithms::pack(None, &[5], &packing.oversize_alone(true)).unwrap().1, 1);
+}
+
+#[test]
 fn array_of_wrong_length_is_refused_before_the_library_reads_it() {
-    let wrong = AlgoTokens { rewards: &[1.0], ..tokens() };
+    let wrong = tokens().rewards(&[1.0]);
     let error = algorithms::advantages(None, &wrong).unwrap_err();
     assert_eq!((error.status, error.key.as_str()), (Status::InvalidArgument, "tokens.rewards"));
-    let negative = AlgoTokens { lengths: &[-1, 4], ..tokens() };
+    let negative = tokens().lengths(&[-1, 4]);
     assert!(algorithms::advantages(None, &negative).is_err());
-    let missing = AlgoTokens { rewards: &[], ..tokens() };
+    let missing = tokens().rewards(&[]);
     assert!(algorithms::advantages(None, &missing).is_err());
 }

@@ -75,7 +75,7 @@ fn panic_in_an_advantage_fails_the_step_and_the_next_function_works() {
     };
     trainer.set_advantage(panics).unwrap();
     for _ in 0..2 {
-        let error = trainer.step(&batch, None).unwrap_err();
+        let error = trainer.step(&batch).unwrap_err();
         assert_eq!(error.status, rl::Status::Cancelled);
     }
     assert_eq!(calls.load(Ordering::SeqCst), 1);
@@ -87,7 +87,7 @@ fn panic_in_an_advantage_fails_the_step_and_the_next_function_works() {
     };
     trainer.set_advantage(works).unwrap();
     assert_eq!(drops.load(Ordering::SeqCst), 1);
-    let step = trainer.step(&batch, None).unwrap();
+    let step = trainer.step(&batch).unwrap();
     assert_eq!(step.metric("critic/advantages/mean").unwrap(), 0.5);
 }
 
@@ -103,7 +103,7 @@ impl Drop for PanicsWhenDropped {
 fn panic_that_panics_when_dropped_stops_too() {
     let (engine, trainer) = trainer("algo.advantage");
     trainer.set_advantage(|_, _| std::panic::panic_any(PanicsWhenDropped)).unwrap();
-    let error = trainer.step(&scored_group(&engine), None).unwrap_err();
+    let error = trainer.step(&scored_group(&engine)).unwrap_err();
     assert_eq!(error.status, rl::Status::Cancelled);
 }
 
@@ -111,7 +111,7 @@ fn panic_that_panics_when_dropped_stops_too() {
 fn function_that_says_no_fails_the_step() {
     let (engine, trainer) = trainer("algo.advantage");
     trainer.set_advantage(|_, _| false).unwrap();
-    let error = trainer.step(&scored_group(&engine), None).unwrap_err();
+    let error = trainer.step(&scored_group(&engine)).unwrap_err();
     assert_eq!(error.status, rl::Status::Cancelled);
 }
 
@@ -124,7 +124,7 @@ fn library_refuses_a_function_that_is_not_callback_safe() {
         error.status == rl::Status::WrongThread
     };
     trainer.set_advantage(refused).unwrap();
-    trainer.step(&scored_group(&engine), None).unwrap();
+    trainer.step(&scored_group(&engine)).unwrap();
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn panic_in_a_loss_skips_the_optimizer_step() {
         panic!("on purpose")
     };
     trainer.set_loss(panics).unwrap();
-    let step = trainer.step(&scored_group(&engine), None).unwrap();
+    let step = trainer.step(&scored_group(&engine)).unwrap();
     assert!(step.metric("training/skipped_steps").unwrap() >= 1.0);
     drop(trainer);
     assert_eq!(drops.load(Ordering::SeqCst), 1);
@@ -156,7 +156,7 @@ fn loss_by_the_host_trains() {
         Some(sum)
     };
     trainer.set_loss(loss).unwrap();
-    let step = trainer.step(&scored_group(&engine), None).unwrap();
+    let step = trainer.step(&scored_group(&engine)).unwrap();
     assert_eq!(step.metric("training/skipped_steps").unwrap(), 0.0);
     assert!(step.metric("actor/grad_norm").unwrap() > 0.0);
 }

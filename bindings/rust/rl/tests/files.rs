@@ -1,9 +1,13 @@
-//! Files of the host in Rust: a model that is opened from memory and saved to it.
+//! Services of the host in Rust: a model that is opened from memory and saved to it, and arenas in
+//! memory of the host's.
 mod common;
 
 use common::MODEL;
+use std::alloc::{alloc, dealloc, Layout};
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 type Data = Arc<Mutex<Vec<u8>>>;
@@ -112,12 +116,16 @@ fn memory_with_model() -> Memory {
     memory
 }
 
+fn host(memory: &Memory) -> rl::Host {
+    rl::Host::new().files(memory.clone())
+}
+
 #[test]
 fn a_model_lives_in_memory() {
     let memory = memory_with_model();
     let mut options = common::options();
     options.set("model.path", "memory/model").unwrap();
-    let runtime = rl::Runtime::with_files(&options, memory.clone()).unwrap();
+    let runtime = rl::Runtime::hosted(&options, host(&memory)).unwrap();
     assert!(
         rl::Plan::hosted(&runtime, None, rl::Use::Model).unwrap().info().unwrap().total_bytes > 0
     );
@@ -135,7 +143,7 @@ fn errors_of_the_host_come_back_with_their_text() {
     let memory = memory_with_model();
     let mut options = common::options();
     options.set("model.path", "memory/none").unwrap();
-    let runtime = rl::Runtime::with_files(&options, memory.clone()).unwrap();
+    let runtime = rl::Runtime::hosted(&options, host(&memory)).unwrap();
     let none = rl::Model::open(&runtime, None, rl::Use::Model).unwrap_err();
     assert_eq!(none.status, rl::Status::NotFound);
     let files = std::mem::take(&mut *memory.files.lock().unwrap());
@@ -147,6 +155,73 @@ fn errors_of_the_host_come_back_with_their_text() {
     assert!(refused.message.contains("the token has expired"), "{}", refused.message);
 }
 
+/// Memory of the host, with the layouts of what the library holds by address.
+struct Counted {
+    held: Arc<Mutex<BTreeMap<usize, Layout>>>,
+    full: Arc<AtomicBool>,
+    _dropped: common::CountDrop,
+}
+
+impl Counted {
+    fn new(drops: &Arc<AtomicUsize>) -> Self {
+        let _dropped = common::CountDrop(Arc::clone(drops));
+        Self { held: Arc::default(), full: Arc::default(), _dropped }
+    }
+}
+
+// SAFETY: the memory is that of std's allocator, in the same layout at both ends.
+unsafe impl rl::Allocator for Counted {
+    fn allocate(&self, size: usize, alignment: usize) -> Result<NonNull<u8>> {
+        if self.full.load(Ordering::SeqCst) {
+            panic!("an allocator that panics has no memory");
+        }
+        let layout = Layout::from_size_align(size, alignment).unwrap();
+        // SAFETY: sizes are multiples of 4096, and not 0.
+        let memory = NonNull::new(unsafe { alloc(layout) });
+        let memory = memory.ok_or_else(|| Error::from(ErrorKind::Other))?;
+        self.held.lock().unwrap().insert(memory.as_ptr() as usize, layout);
+        Ok(memory)
+    }
+
+    unsafe fn release(&self, memory: NonNull<u8>, size: usize) {
+        let layout = self.held.lock().unwrap().remove(&(memory.as_ptr() as usize)).unwrap();
+        assert_eq!(layout.size(), size);
+        dealloc(memory.as_ptr(), layout);
+    }
+}
+
+#[test]
+fn arenas_are_memory_of_the_host() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let memory = Counted::new(&drops);
+    let (blocks, full) = (Arc::clone(&memory.held), Arc::clone(&memory.full));
+    let held = || blocks.lock().unwrap().values().map(Layout::size).sum::<usize>() as u64;
+    let options = common::options();
+    let host = rl::Host::new().allocator(memory);
+    let runtime = rl::Runtime::hosted(&options, host).unwrap();
+    let model = rl::Model::open(&runtime, None, rl::Use::Generate).unwrap();
+    let engine = rl::Engine::new(&model, None).unwrap();
+    let (reserved, count) = (runtime.reserved_bytes().unwrap(), blocks.lock().unwrap().len());
+    assert!(count > 2 && (reserved..reserved + 4096 * count as u64).contains(&held()));
+    assert_eq!(common::scored_group(&engine).len(), common::GROUP);
+    drop(engine);
+    full.store(true, Ordering::SeqCst);
+    assert_eq!(rl::Engine::new(&model, None).unwrap_err().status, rl::Status::OutOfMemory);
+    assert_eq!(drops.load(Ordering::SeqCst), 0);
+    drop((model, runtime));
+    assert_eq!((held(), drops.load(Ordering::SeqCst)), (0, 1));
+}
+
+#[test]
+fn services_of_a_runtime_that_cannot_be_made_are_dropped() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let mut options = common::options();
+    options.set("algo.advantage", "gdpo").unwrap(); // without algo.gdpo_weights
+    let host = rl::Host::new().allocator(Counted::new(&drops));
+    assert!(rl::Runtime::hosted(&options, host).is_err());
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+}
+
 #[test]
 fn spans_of_the_host_are_counted_and_clocks_agree() {
     let options = common::options();
@@ -154,16 +229,11 @@ fn spans_of_the_host_are_counted_and_clocks_agree() {
     let profiler = rl::Profiler::new(&runtime).unwrap();
     let now = runtime.clock().unwrap();
     assert!(now.unix_ns > now.steady_ns);
-    let span = rl::Span {
-        lane: "judges",
-        name: "score",
-        start_ns: now.steady_ns,
-        end_ns: now.steady_ns + 5,
-        arg: Some(("samples", 3)),
-    };
+    let span = rl::Span::new("judges", "score", now.steady_ns, now.steady_ns + 5);
+    let span = span.arg(Some(("samples", 3)));
     runtime.trace_span(&span).unwrap();
     assert!(profiler.summary().unwrap().contains("score 1 5 5"));
-    let backwards = rl::Span { end_ns: now.steady_ns - 1, ..span };
+    let backwards = span.end_ns(now.steady_ns - 1);
     let error = runtime.trace_span(&backwards).unwrap_err();
     assert_eq!(error.key, "span.end_ns");
 }

@@ -39,7 +39,7 @@ fn objects() -> Vec<Box<dyn Any + Send>> {
     let engine = rl::Engine::new(&model, &options).unwrap();
     let trainer = rl::Trainer::new(&model, &options).unwrap();
     let batch = scored_group(&engine);
-    let event = trainer.step(&batch, None).unwrap();
+    let event = trainer.step(&batch).unwrap();
     vec![
         Box::new(options),
         Box::new(runtime),
@@ -78,7 +78,9 @@ fn a_run_waits_for_what_computes() {
     let open = |usage| rl::Model::open(&runtime, &options, usage).unwrap();
     let engine = rl::Engine::new(&open(rl::Use::Generate), None).unwrap();
     engine.submit(&rl::Request::new(&[1, 2, 3, 4])).unwrap();
-    let pipeline = rl::Pipeline::new(&open(rl::Use::Pipeline), None).unwrap();
+    let model = open(rl::Use::Pipeline);
+    options.set_u64("pipeline.total_steps", 1).unwrap();
+    let pipeline = rl::Pipeline::new(&model, &options).unwrap();
     for id in [5, 6] {
         assert!(pipeline.feed_ids(&[1, 2, id], "", Some(Duration::ZERO)).unwrap());
     }
@@ -144,7 +146,7 @@ fn one_thread_takes_events_and_another_scores() {
     assert_eq!(steps, 3);
     assert_eq!(model.version().unwrap(), 3);
     let stats = pipeline.stats().unwrap();
-    assert_eq!(rl::State::from_raw(stats.state), rl::State::Done);
+    assert_eq!(stats.state, rl::State::Done);
     assert_eq!((stats.step, stats.unscored), (3, 0));
 }
 

@@ -71,7 +71,7 @@ fn weights_are_copies_or_where_they_lie() {
     assert_eq!((copy.info().unwrap().read_only, lent.info().unwrap().read_only), (false, true));
     let trainer = rl::Trainer::new(&model, &options).unwrap();
     let engine = rl::Engine::new(&model, &options).unwrap();
-    trainer.step(&scored_group(&engine), None).unwrap();
+    trainer.step(&scored_group(&engine)).unwrap();
     assert_eq!(floats(&copy), before);
     assert_ne!(floats(&lent), before);
     let error = model.weight("model.norm.weigth").unwrap_err();
@@ -235,7 +235,7 @@ fn export_outlives_every_object_and_ends_when_dropped() {
     drop(first);
     assert_eq!(producer.deleted(), 0);
     // SAFETY: it is laid out as Foreign, and lives.
-    let seen = unsafe { &*second.as_ptr().cast::<Foreign>() };
+    let seen = unsafe { &*second.as_raw().cast::<Foreign>() };
     assert_eq!((seen.version[0], seen.ndim, seen.flags), (1, 2, 0));
     assert_eq!(seen.data as *const f32, producer.values.as_ptr());
     let raw = second.into_raw();

@@ -64,12 +64,12 @@ fn buffer_discards_groups_and_counts_them() {
     for sample in given(&ids) {
         buffer.put(&sample).unwrap(); // of ordinals 0, 1 and, in part, 2
     }
-    let groups = |ordinals| rl::Discard { ordinals, ..rl::Discard::default() };
+    let groups = |ordinals| rl::Discard::default().ordinals(ordinals);
     assert_eq!(buffer.discard(&groups(Some(&[]))).unwrap(), 0);
     assert_eq!(buffer.discard(&groups(Some(&[1, 9]))).unwrap(), 2);
-    let partial = rl::Discard { incomplete_only: true, ..rl::Discard::default() };
+    let partial = rl::Discard::default().incomplete_only(true);
     assert_eq!(buffer.discard(&partial).unwrap(), 1);
-    let more = rl::Groups { min: 2, ..rl::Groups::default() };
+    let more = rl::Groups::default().min(2);
     assert!(matches!(buffer.take(&more, Some(Duration::ZERO)).unwrap(), rl::Outcome::Timeout));
     assert_eq!(buffer.discard(&rl::Discard::default()).unwrap(), 2);
     let stats = buffer.stats().unwrap();
@@ -79,22 +79,26 @@ fn buffer_discards_groups_and_counts_them() {
 #[test]
 fn request_names_its_samples() {
     let engine = rl::Engine::new(&model(&options(), rl::Use::Generate), None).unwrap();
-    let request = rl::Request {
-        tag: "row 7",
-        ordinal: Some(7),
-        sample_id: Some(900),
-        slot: 3,
-        ..rl::Request::new(&[1, 2])
-    };
+    let request = rl::Request::new(&[1, 2]).tag("row 7").ordinal(Some(7)).slot(3);
+    let request = request.sample_id(Some(900));
     assert_eq!(engine.submit(&request).unwrap(), 900);
     assert_eq!(engine.submit(&request).unwrap_err().status, Status::FailedPrecondition);
     assert!(engine.run().unwrap().is_ready());
     let batch = engine.take().unwrap().ready().unwrap();
     let sample = batch.sample(0).unwrap();
     assert_eq!((sample.sample_id, sample.ordinal, sample.slot, sample.tag), (900, 7, 3, "row 7"));
-    let prompt = rl::Prompt { ordinal: Some(9), sample_id: Some(950), ..rl::Prompt::new(&[1, 2]) };
-    let info = rl::Conversation::start(&engine, &prompt).unwrap().info().unwrap();
-    assert_eq!((info.sample_id, info.ordinal), (950, 9));
+    let prompt = rl::Content::new(&[1, 2]).ordinal(Some(9)).sample_id(Some(950)).tag("a chat");
+    let conversation = rl::Conversation::new(&engine, prompt.clone()).unwrap();
+    let info = conversation.info().unwrap();
+    assert_eq!((info.sample_id, info.ordinal, info.num_ids), (950, 9, 2));
+    assert_eq!(conversation.append(prompt).unwrap_err().status, Status::InvalidArgument);
+    conversation.append(&[3]).unwrap();
+    conversation.generate(&rl::Turn::default()).unwrap();
+    assert!(conversation.info().unwrap().generating);
+    assert!(engine.run().unwrap().is_ready());
+    let info = conversation.info().unwrap();
+    assert_eq!((info.num_turns, info.generating), (1, false));
+    assert_eq!(conversation.sample().unwrap().sample(0).unwrap().tag, "a chat");
 }
 
 #[test]
@@ -126,7 +130,7 @@ fn step_in_two_halves_takes_the_gradients_of_the_host() {
     let batch = common::scored_group(&engine);
     let mut trainer = rl::Trainer::new(&model, &options).unwrap();
     let before = model.digest().unwrap();
-    trainer.backward(&batch, None, rl::Totals::default()).unwrap();
+    trainer.backward(&batch).unwrap();
     let mut values = trainer.gradient("").unwrap().as_slice::<f32>().unwrap().to_vec();
     assert_eq!(trainer.gradient("model.norm.weight").unwrap().info().unwrap().shape, [64]);
     values[0] = f32::NAN;
@@ -135,8 +139,8 @@ fn step_in_two_halves_takes_the_gradients_of_the_host() {
     assert_eq!(refused.status, rl::Status::InvalidArgument);
     trainer.apply().unwrap();
     assert_eq!(model.digest().unwrap(), before, "a step that is not finite is skipped");
-    let whole = rl::Totals { tokens: 1000, sequences: 100 };
-    trainer.backward(&batch, None, whole).unwrap();
+    let part = rl::Step::new(&batch).advantages(Some(&[1.0, 0.0, 0.0, -1.0]));
+    trainer.backward(part.total_tokens(1000).total_sequences(100)).unwrap();
     trainer.apply().unwrap();
     assert_ne!(model.digest().unwrap(), before);
     assert_eq!(trainer.apply().err().unwrap().status, rl::Status::FailedPrecondition);
@@ -151,12 +155,13 @@ fn trainer_goes_on_from_its_checkpoint() {
     let batch = common::scored_group(&engine);
     let trainer = rl::Trainer::new(&model, &options).unwrap();
     let step = || {
-        trainer.step(&batch, None).unwrap();
+        trainer.step(&batch).unwrap();
         model.digest().unwrap()
     };
     let first = step();
-    assert!(trainer.save(&dir, "row 17", 2, false).unwrap().ends_with("step_000001"));
-    let again = trainer.save(&dir, "", 0, false).unwrap_err();
+    let checkpoint = rl::Checkpoint::new(&dir).state("row 17").keep_last(2);
+    assert!(trainer.save(&checkpoint).unwrap().ends_with("step_000001"));
+    let again = trainer.save(&checkpoint).unwrap_err();
     assert_eq!(again.status, rl::Status::AlreadyExists);
     let second = step();
     assert_eq!(trainer.load(&dir).unwrap(), "row 17");
@@ -177,12 +182,15 @@ fn forwards_need_no_trainer() {
     let batch = common::scored_group(&engine);
     let trainer = rl::Trainer::new(&model, &options).unwrap();
     for output in [rl::Output::Logprobs, rl::Output::Entropies] {
-        let a = served.forward(output, &batch, None).unwrap();
-        let b = trainer.forward_batch(output, &batch, None).unwrap();
+        let input = rl::Forward::of_batch(output, &batch);
+        let (a, b) = (served.forward(&input).unwrap(), trainer.forward(&input).unwrap());
         assert_eq!(a.as_slice::<f32>().unwrap(), b.as_slice::<f32>().unwrap());
     }
-    let rows = served.forward(rl::Output::Logits, &batch, Some(&[4, 0])).unwrap();
-    assert_eq!(rows.info().unwrap().shape[0], 2);
-    let refused = model.forward(rl::Output::Logprobs, &batch, None).unwrap_err();
+    let logits = rl::Forward::of_batch(rl::Output::Logits, &batch).rows(Some(&[4, 0]));
+    assert_eq!(served.forward(&logits).unwrap().info().unwrap().shape[0], 2);
+    let (sample, logprobs) = (batch.sample(0).unwrap(), rl::Output::Logprobs);
+    let sequence = rl::Forward::of_ids(logprobs, sample.ids).num_prompt(sample.num_prompt);
+    assert_eq!(served.forward(&sequence).unwrap().as_slice::<f32>().unwrap(), sample.logprobs);
+    let refused = model.forward(&sequence).unwrap_err();
     assert_eq!(refused.status, rl::Status::FailedPrecondition);
 }

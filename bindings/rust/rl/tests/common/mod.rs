@@ -34,8 +34,7 @@ pub fn model(options: &rl::Options, usage: rl::Use) -> rl::Model {
 
 /// A group of samples with rewards 0, 1, 2, 3.
 pub fn scored_group(engine: &rl::Engine) -> rl::Batch {
-    let request = rl::Request { num_samples: GROUP as u64, ..rl::Request::new(&[1, 2, 3, 4]) };
-    engine.submit(&request).unwrap();
+    engine.submit(&rl::Request::new(&[1, 2, 3, 4]).num_samples(GROUP as u64)).unwrap();
     assert!(engine.run().unwrap().is_ready());
     let mut batch = engine.take().unwrap().ready().unwrap();
     for i in 0..batch.len() {
