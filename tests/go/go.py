@@ -2,10 +2,11 @@
 """Builds, checks and tests bindings/go and examples/go against an installed librl, without a
 network.
 
-usage: go.py build|check|test PKGCONFIG DIRECTORY
+usage: go.py build|check|test|race PKGCONFIG DIRECTORY
 
 PKGCONFIG is the directory of the installed rl.pc; everything that go writes is in DIRECTORY. build
-makes the programs in DIRECTORY/bin, check is go vet and gofmt, test runs the tests of the package.
+makes the programs in DIRECTORY/bin, check is go vet and gofmt, test runs the tests of the package,
+race runs them with Go's race detector.
 """
 import hashlib
 import os
@@ -44,7 +45,8 @@ def main(kind, pkgconfig, directory):
     command, modules = {
         "build": (["go", "build", "-o", f"{directory}/bin/", "./cmd/..."], [PROGRAMS]),
         "check": (["go", "vet", "./..."], [PACKAGE, PROGRAMS]),
-        "test": (["go", "test", "-count=1", "-timeout=120s", "./..."], [PACKAGE])}[kind]
+        "test": (["go", "test", "-count=1", "-timeout=120s", "./..."], [PACKAGE]),
+        "race": (["go", "test", "-race", "-count=1", "-timeout=500s", "./..."], [PACKAGE])}[kind]
     os.environ.update(environment(pkgconfig, directory))
     failed = any([subprocess.run(command, cwd=module, check=False).returncode
                   for module in modules])
@@ -55,6 +57,6 @@ def main(kind, pkgconfig, directory):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4 or sys.argv[1] not in ("build", "check", "test"):
+    if len(sys.argv) != 4 or sys.argv[1] not in ("build", "check", "test", "race"):
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

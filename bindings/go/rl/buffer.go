@@ -6,8 +6,8 @@ package rl
 import "C"
 
 import (
+	"context"
 	"runtime"
-	"time"
 )
 
 // Buffer gathers scored samples to groups, on their way to a trainer.
@@ -83,10 +83,20 @@ func (b *Buffer) PutBatch(batch *Batch) error {
 	return outcome(C.rl_buffer_put_batch(b.ptr, batch.handle(), &record), &record, b, batch)
 }
 
-// Take removes whole groups, those of buffer.policy first, and waits for groups.Min of them that
-// long, with a time below 0 for ever. ErrTimeout: they did not come. ErrDone: the buffer was closed
-// meanwhile.
-func (b *Buffer) Take(groups Groups, timeout time.Duration) (*Batch, error) {
+// Take removes whole groups, those of buffer.policy first; it waits for groups.Min of them until
+// ctx is done. ErrDone: the buffer was closed meanwhile.
+func (b *Buffer) Take(ctx context.Context, groups Groups) (batch *Batch, err error) {
+	err = inSlices(ctx, func(timeout C.int64_t) error {
+		batch, err = b.take(groups, timeout)
+		return err
+	})
+	return batch, err
+}
+
+// TryTake removes whole groups if groups.Min of them are there; ErrTimeout: they are not.
+func (b *Buffer) TryTake(groups Groups) (*Batch, error) { return b.take(groups, 0) }
+
+func (b *Buffer) take(groups Groups, timeout C.int64_t) (*Batch, error) {
 	var take C.rl_take
 	C.rl_take_init(&take, C.sizeof_rl_take)
 	take.version = C.uint64_t(groups.Version)
@@ -98,7 +108,7 @@ func (b *Buffer) Take(groups Groups, timeout time.Duration) (*Batch, error) {
 	}
 	var out *C.rl_batch
 	var record *C.rl_error
-	status := C.rl_buffer_take(b.ptr, &take, nanoseconds(timeout), &out, &record)
+	status := C.rl_buffer_take(b.ptr, &take, timeout, &out, &record)
 	return batchOf(status, &out, &record, b)
 }
 

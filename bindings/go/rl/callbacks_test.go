@@ -41,7 +41,7 @@ func trained(t *testing.T, set func(*Trainer) error, settings ...string) uint64 
 	trainer, batch := h.trainer(), h.scored()
 	ok(t, set(trainer))
 	for i := 0; i < 2; i++ {
-		value[*Event](t)(trainer.Step(batch, nil)).Close()
+		value[*Event](t)(trainer.Step(context.Background(), batch, nil)).Close()
 	}
 	return h.digest()
 }
@@ -67,7 +67,7 @@ func TestAPanicInAnAdvantageFunctionIsTheStepsError(t *testing.T) {
 		advantages[len(advantages)] = 1
 		return nil
 	}))
-	event, err := trainer.Step(batch, nil)
+	event, err := trainer.Step(context.Background(), batch, nil)
 	expect(t, err, ErrCancelled)
 	var panicked *PanicError
 	var fault runtime.Error
@@ -81,16 +81,17 @@ func TestAPanicInAnAdvantageFunctionIsTheStepsError(t *testing.T) {
 	}
 	mine := errors.New("no advantages today")
 	ok(t, trainer.SetAdvantage(func(*Tokens, []float64) error { return mine }))
-	if _, err = trainer.Step(batch, nil); !errors.Is(err, mine) || errors.As(err, &panicked) {
+	_, err = trainer.Step(context.Background(), batch, nil)
+	if !errors.Is(err, mine) || errors.As(err, &panicked) {
 		t.Error(err)
 	}
 	ok(t, trainer.SetAdvantage(centred))
-	value[*Event](t)(trainer.Step(batch, nil)).Close()
+	value[*Event](t)(trainer.Step(context.Background(), batch, nil)).Close()
 	if h.digest() == before {
 		t.Error("the trainer did not go on")
 	}
 	ok(t, trainer.SetAdvantage(nil))
-	_, err = trainer.Step(batch, nil)
+	_, err = trainer.Step(context.Background(), batch, nil)
 	expect(t, err, ErrFailedPrecondition)
 }
 
@@ -98,13 +99,13 @@ func TestAPanicInALossFunctionIsReported(t *testing.T) {
 	h := newHost(t, UseParts, "algo.policy_loss=custom")
 	trainer, batch, before := h.trainer(), h.scored(), h.digest()
 	ok(t, trainer.SetLoss(func(*Tokens, []float64, []float64) (float64, error) { panic("ouch") }))
-	_, err := trainer.Step(batch, nil)
+	_, err := trainer.Step(context.Background(), batch, nil)
 	expect(t, err, ErrCancelled)
 	if !strings.Contains(err.Error(), "ouch") || h.digest() != before {
 		t.Error(err)
 	}
 	ok(t, trainer.SetLoss(reinforce))
-	value[*Event](t)(trainer.Step(batch, nil)).Close()
+	value[*Event](t)(trainer.Step(context.Background(), batch, nil)).Close()
 }
 
 // run takes events until there is an error.

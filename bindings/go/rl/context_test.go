@@ -116,16 +116,17 @@ func TestAFedPipelineRunsToTheEndOfItsFeed(t *testing.T) {
 	h := newHost(t, UsePipeline)
 	p := value[*Pipeline](t)(h.model.NewPipeline(nil))
 	defer p.Close()
-	err := p.Feed(`{"messages": [{"role": "user", "content": "2?"}]}`, 0) // there is no template
+	chat := FeedRow{JSON: `{"messages": [{"role": "user", "content": "2?"}]}`}
+	err := p.TryFeed(chat) // there is no template
 	var cause *Error
 	if !errors.As(errors.Unwrap(err), &cause) || cause.Message == "" {
 		t.Errorf("%v has no cause", err)
 	}
-	ok(t, p.Feed(`{"ids": [1, 2], "tag": "as JSON"}`, 0))
-	ok(t, p.FeedIDs([]int32{1, 2}, "as ids", 0))
+	ok(t, p.TryFeed(FeedRow{JSON: `{"ids": [1, 2], "tag": "as JSON"}`}))
+	ok(t, p.TryFeed(FeedRow{IDs: []int32{1, 2}, Tag: "as ids"}))
 	rows := 2
 	for ; err != ErrTimeout; rows++ {
-		if err = p.FeedIDs([]int32{1, 2}, "", 0); err != nil && err != ErrTimeout {
+		if err = p.TryFeed(FeedRow{IDs: []int32{1, 2}}); err != nil && err != ErrTimeout {
 			t.Fatal(err)
 		}
 	}

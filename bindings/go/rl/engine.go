@@ -92,12 +92,19 @@ func (e *Engine) Step() error {
 // Run steps until nothing is left to do. Once ctx is done the engine pauses, as by Pause, and Run
 // waits for the forward under way and returns ctx.Err(); after Unpause the samples go on.
 func (e *Engine) Run(ctx context.Context) error {
+	return e.computing(ctx, func(record **C.rl_error) C.rl_status {
+		return C.rl_engine_run(e.ptr, record)
+	})
+}
+
+// computing makes a call that computes, and pauses the engine once ctx is done.
+func (e *Engine) computing(ctx context.Context, call func(record **C.rl_error) C.rl_status) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	stop := onDone(ctx, func() { C.rl_engine_pause(e.ptr, nil) })
 	var record *C.rl_error
-	err := outcome(C.rl_engine_run(e.ptr, &record), &record, e)
+	err := outcome(call(&record), &record, e)
 	if stop() && (err == nil || err == ErrPaused) {
 		return ctx.Err()
 	}
@@ -116,11 +123,19 @@ func (e *Engine) Unpause() error {
 	return outcome(C.rl_engine_unpause(e.ptr, &record), &record, e)
 }
 
-// Drain lets no sample begin and steps until those that have begun are finished. ErrTimeout when
-// they are not in time; the drain stays in force until Unpause.
-func (e *Engine) Drain(timeout time.Duration) error {
+// Drain lets no sample begin and steps until those that have begun are finished. The drain stays in
+// force until Unpause. Once ctx is done the engine pauses too, as in Run.
+func (e *Engine) Drain(ctx context.Context) error {
+	return e.computing(ctx, func(record **C.rl_error) C.rl_status {
+		return C.rl_engine_drain(e.ptr, -1, record)
+	})
+}
+
+// TryDrain begins a drain, and waits for nothing: ErrTimeout while samples that have begun are not
+// finished.
+func (e *Engine) TryDrain() error {
 	var record *C.rl_error
-	return outcome(C.rl_engine_drain(e.ptr, nanoseconds(timeout), &record), &record, e)
+	return outcome(C.rl_engine_drain(e.ptr, 0, &record), &record, e)
 }
 
 // SetQueue sends the engine's events to a queue from now on, with the number source; nil: nowhere.

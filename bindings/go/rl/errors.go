@@ -43,6 +43,9 @@ func (c Code) Error() string { return C.GoString(C.rl_status_name(C.rl_status(c)
 // objects used are kept from the garbage collector until the call is over.
 func outcome(status C.rl_status, record **C.rl_error, used ...any) error {
 	runtime.KeepAlive(used)
+	if versionError != nil {
+		return versionError
+	}
 	switch status {
 	case C.RL_OK:
 		return nil

@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"strings"
@@ -60,11 +61,56 @@ func TestAFileThatIsNotThereIsNamed(t *testing.T) {
 func TestAResultIsAPlainCode(t *testing.T) {
 	buffer := value[*Buffer](t)(NewBuffer(nil, 64))
 	defer buffer.Close()
-	batch, err := buffer.Take(Groups{}, 0)
+	batch, err := buffer.TryTake(Groups{})
 	if err != ErrTimeout || batch != nil {
 		t.Errorf("%v, %v", batch, err)
 	}
 	if text := err.Error(); text != "RL_TIMEOUT" {
+		t.Error(text)
+	}
+}
+
+func TestEveryResultHasItsCode(t *testing.T) {
+	h := newHost(t, UseParts)
+	engine, trainer, batch := h.engine(), h.trainer(), h.scored()
+	take := func(wanted error) {
+		t.Helper()
+		if batch, err := engine.Take(); err != wanted || batch != nil {
+			t.Errorf("%v, %v instead of %v", batch, err, wanted)
+		}
+	}
+	take(ErrIdle)
+	expect(t, engine.Step(), ErrIdle)
+	value[uint64](t)(engine.Submit(Request{Prompt: []int32{1, 2, 3}}))
+	take(ErrWouldBlock)
+	ok(t, engine.Pause())
+	if err := engine.Run(context.Background()); err != ErrPaused {
+		t.Error(err)
+	}
+	ok(t, engine.Unpause())
+	_, err := trainer.Step(context.Background(), batch, nil) // while requests run
+	var failure *Error
+	if !errors.As(err, &failure) || failure.Code != ErrBusy || errors.Is(err, ErrTimeout) {
+		t.Errorf("%v is no failure", err)
+	}
+	ok(t, engine.Step())
+	if err := engine.TryDrain(); err != ErrTimeout {
+		t.Error(err)
+	}
+	ok(t, engine.Drain(context.Background()))
+	ok(t, engine.Unpause())
+}
+
+func TestALibraryOfAnotherVersionIsAnErrorAndNoPanic(t *testing.T) {
+	versionError = incompatible(1, 2)
+	defer func() { versionError = nil }()
+	_, err := NewOptions()
+	expect(t, err, ErrIncompatible)
+	_, err = NewRuntime(nil)
+	expect(t, err, ErrIncompatible)
+	_, err = NewBuffer(nil, 64)
+	expect(t, err, ErrIncompatible)
+	if text := err.Error(); !strings.Contains(text, "rl.h 0.1") || !strings.Contains(text, "0.2") {
 		t.Error(text)
 	}
 }

@@ -13,7 +13,7 @@ func TestObjectsEndInAnyOrderAndTwice(t *testing.T) {
 		engine, trainer := h.engine(), h.trainer()
 		buffer := value[*Buffer](t)(NewBuffer(nil, 64))
 		batch := h.scored()
-		event := value[*Event](t)(trainer.Step(batch, nil))
+		event := value[*Event](t)(trainer.Step(context.Background(), batch, nil))
 		closers := []func(){h.runtime.Close, h.options.Close, h.model.Close, engine.Close,
 			trainer.Close, buffer.Close, batch.Close, event.Close}
 		for i := range closers {
@@ -23,7 +23,7 @@ func TestObjectsEndInAnyOrderAndTwice(t *testing.T) {
 			closers[i]()
 			closers[i]()
 		}
-		_, err := trainer.Step(batch, nil)
+		_, err := trainer.Step(context.Background(), batch, nil)
 		expect(t, err, ErrStaleHandle)
 		expect(t, engine.Run(context.Background()), ErrStaleHandle)
 		expect(t, h.options.Set("runtime.threads", "1"), ErrStaleHandle)
@@ -75,7 +75,7 @@ func TestWhatIsNilIsAnArgumentThatIsMissing(t *testing.T) {
 	buffer := value[*Buffer](t)(NewBuffer(nil, 64))
 	defer buffer.Close()
 	expect(t, buffer.PutBatch(nil), ErrInvalidArgument)
-	_, err := newHost(t, UseParts).trainer().Step(nil, nil)
+	_, err := newHost(t, UseParts).trainer().Step(context.Background(), nil, nil)
 	expect(t, err, ErrInvalidArgument)
 	_, err = NewPlan(nil, UseModel)
 	expect(t, err, ErrInvalidArgument)

@@ -188,7 +188,7 @@ func (m *Model) NewTrainer(options *Options) (*Trainer, error) {
 	if err := outcome(status, &record, m, options); err != nil {
 		return nil, err
 	}
-	return backstop(&Trainer{out, &failures{}}, (*Trainer).Close), nil
+	return backstop(&Trainer{out, &failures{}, newTurn()}, (*Trainer).Close), nil
 }
 
 // NewPipeline reserves all memory, opens the data files and resumes as checkpoint.resume says. The

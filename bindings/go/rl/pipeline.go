@@ -17,14 +17,12 @@ import (
 type Pipeline struct {
 	ptr      *C.rl_pipeline
 	failures *failures
-	turn     chan struct{} // one entry, which the one caller of rl_pipeline_next has taken out
-	kept     []*Event      // taken from librl, but not given out; belongs to the turn
+	turn     turn     // of the waits for events, also of its queues
+	kept     []*Event // taken from librl, but not given out; belongs to the turn
 }
 
 func newPipeline(ptr *C.rl_pipeline) *Pipeline {
-	p := &Pipeline{ptr: ptr, failures: &failures{}, turn: make(chan struct{}, 1)}
-	p.turn <- struct{}{}
-	return p
+	return &Pipeline{ptr: ptr, failures: &failures{}, turn: newTurn()}
 }
 
 // PipelineStats are the books of a run.
@@ -70,15 +68,10 @@ func (p *Pipeline) call(f func(record **C.rl_error) C.rl_status, used ...any) er
 // ErrInterrupted: Interrupt. A failure of the loop is returned again and again, once every event
 // was taken. A loss function that failed is reported once, and the loop goes on.
 func (p *Pipeline) Next(ctx context.Context) (*Event, error) {
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	if err := p.turn.take(ctx); err != nil {
+		return nil, err
 	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-p.turn:
-	}
-	defer func() { p.turn <- struct{}{} }()
+	defer p.turn.giveBack()
 	if err := p.failures.takeLoss(); err != nil {
 		return nil, err
 	}
@@ -87,20 +80,7 @@ func (p *Pipeline) Next(ctx context.Context) (*Event, error) {
 		p.kept = p.kept[1:]
 		return event, nil
 	}
-	return p.waitForEvent(ctx)
-}
-
-// waitForEvent interrupts its wait when ctx is done. When the wait had ended by itself by then, the
-// interrupt is still to come, and is taken here.
-func (p *Pipeline) waitForEvent(ctx context.Context) (*Event, error) {
-	stop := onDone(ctx, func() { C.rl_pipeline_interrupt(p.ptr, nil) })
-	event, err := p.pull(-1)
-	if stop() {
-		if err == ErrInterrupted {
-			return nil, ctx.Err()
-		}
-		p.pull(0)
-	}
+	event, err := nextEvent(ctx, p.pull, func() { C.rl_pipeline_interrupt(p.ptr, nil) })
 	return event, p.failures.explain(err)
 }
 
@@ -118,7 +98,7 @@ func (p *Pipeline) pull(timeout C.int64_t) (*Event, error) {
 func (p *Pipeline) keep(event *Event) {
 	<-p.turn
 	p.kept = append(p.kept, event)
-	p.turn <- struct{}{}
+	p.turn.giveBack()
 }
 
 // Events are delivered on C, which is closed after the last one, by a goroutine of their own. It
@@ -171,7 +151,10 @@ func (p *Pipeline) Interrupt() error {
 
 // EventQueue is where events wait: those of a pipeline, and of engines, buffers and trainers that
 // were given it.
-type EventQueue struct{ ptr *C.rl_event_queue }
+type EventQueue struct {
+	ptr  *C.rl_event_queue
+	turn turn // of the waits for events; a pipeline's, where it is the pipeline's queue
+}
 
 // NewEventQueue is a queue for engines, buffers and trainers.
 func NewEventQueue() (*EventQueue, error) {
@@ -180,30 +163,28 @@ func NewEventQueue() (*EventQueue, error) {
 	if err := outcome(C.rl_event_queue_create(&out, &record), &record); err != nil {
 		return nil, err
 	}
-	return backstop(&EventQueue{out}, (*EventQueue).Close), nil
+	return backstop(&EventQueue{out, newTurn()}, (*EventQueue).Close), nil
 }
 
-// queueSlice is how long a Next waits before it looks at its context again.
-const queueSlice = 50 * time.Millisecond
-
-// Next is the next event, which the caller closes; it waits until ctx is done. ErrInterrupted:
-// Interrupt. ErrDone: the pipeline of the queue has ended and every event was taken.
+// Next is the next event, which the caller closes; it waits until ctx is done, and goroutines that
+// ask at once get events in turn. ErrInterrupted: Interrupt. ErrDone: the pipeline of the queue has
+// ended and every event was taken. Of a pipeline's queue, Next of the pipeline takes events too.
 func (q *EventQueue) Next(ctx context.Context) (*Event, error) {
-	for {
-		var out *C.rl_event
-		var record *C.rl_error
-		status := C.rl_event_queue_next(q.ptr, nanoseconds(queueSlice), &out, &record)
-		err := outcome(status, &record, q)
-		if err == nil {
-			return eventOf(out), nil
-		}
-		if err != ErrTimeout {
-			return nil, err
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
+	if err := q.turn.take(ctx); err != nil {
+		return nil, err
 	}
+	defer q.turn.giveBack()
+	return nextEvent(ctx, q.pull, func() { C.rl_event_queue_interrupt(q.ptr, nil) })
+}
+
+func (q *EventQueue) pull(timeout C.int64_t) (*Event, error) {
+	var out *C.rl_event
+	var record *C.rl_error
+	status := C.rl_event_queue_next(q.ptr, timeout, &out, &record)
+	if err := outcome(status, &record, q); err != nil {
+		return nil, err
+	}
+	return eventOf(out), nil
 }
 
 // Interrupt makes one Next, running or next, return ErrInterrupted.
@@ -226,7 +207,7 @@ func (p *Pipeline) Queue() (*EventQueue, error) {
 	if err := outcome(C.rl_pipeline_queue(p.ptr, &out, &record), &record, p); err != nil {
 		return nil, err
 	}
-	return backstop(&EventQueue{out}, (*EventQueue).Close), nil
+	return backstop(&EventQueue{out, p.turn}, (*EventQueue).Close), nil
 }
 
 // Close ends the queue's handle.
@@ -350,31 +331,41 @@ func (a *arena) replies(replies []Reply) *C.rl_reply {
 
 // ---- the feed ----
 
-// Feed adds one row, written as a line of the data file. It waits for room for that long, with a
-// time below 0 for ever; ErrTimeout: there was none.
-func (p *Pipeline) Feed(row string, timeout time.Duration) error {
+// A FeedRow is a row for the feed: a line as in the data file, or a prompt of token ids.
+type FeedRow struct {
+	JSON string
+	IDs  []int32
+	Tag  string // of a row of ids: a text that is returned in its samples
+}
+
+// Feed adds one row; it waits for room until ctx is done.
+func (p *Pipeline) Feed(ctx context.Context, row FeedRow) error {
+	return p.feed(row, func(add func(timeout C.int64_t) error) error {
+		return inSlices(ctx, add)
+	})
+}
+
+// TryFeed adds one row if there is room; ErrTimeout: there is none.
+func (p *Pipeline) TryFeed(row FeedRow) error {
+	return p.feed(row, func(add func(timeout C.int64_t) error) error { return add(0) })
+}
+
+func (p *Pipeline) feed(row FeedRow, with func(add func(timeout C.int64_t) error) error) error {
 	var memory arena
 	defer memory.free()
 	var r C.rl_feed_row
 	C.rl_feed_row_init(&r, C.sizeof_rl_feed_row)
-	r.json, r.json_len = memory.text(row)
-	return p.feed(&r, timeout)
-}
-
-// FeedIDs adds a prompt of token ids with a tag, as Feed.
-func (p *Pipeline) FeedIDs(ids []int32, tag string, timeout time.Duration) error {
-	var memory arena
-	defer memory.free()
-	var r C.rl_feed_row
-	C.rl_feed_row_init(&r, C.sizeof_rl_feed_row)
-	r.ids, r.num_ids = placed[C.int32_t](&memory, ids), C.size_t(len(ids))
-	r.tag, r.tag_len = memory.text(tag)
-	return p.feed(&r, timeout)
-}
-
-func (p *Pipeline) feed(row *C.rl_feed_row, timeout time.Duration) error {
-	return p.call(func(record **C.rl_error) C.rl_status {
-		return C.rl_pipeline_feed(p.ptr, row, nanoseconds(timeout), record)
+	if row.JSON != "" {
+		r.json, r.json_len = memory.text(row.JSON)
+	}
+	r.ids, r.num_ids = placed[C.int32_t](&memory, row.IDs), C.size_t(len(row.IDs))
+	if row.Tag != "" {
+		r.tag, r.tag_len = memory.text(row.Tag)
+	}
+	return with(func(timeout C.int64_t) error {
+		return p.call(func(record **C.rl_error) C.rl_status {
+			return C.rl_pipeline_feed(p.ptr, &r, timeout, record)
+		})
 	})
 }
 

@@ -86,7 +86,8 @@ func (p *Plan) Info() (PlanInfo, error) {
 func (p *Plan) Items() ([]PlanItem, error) {
 	defer p.reading()()
 	var items []PlanItem
-	for i := C.size_t(0); i < C.rl_plan_count(p.ptr); i++ {
+	count := C.rl_plan_count(p.ptr)
+	for i := C.size_t(0); i < count || count == 0; i++ { // a closed plan counts 0, and is an error
 		var item C.rl_plan_item
 		var record *C.rl_error
 		C.rl_plan_item_init(&item, C.sizeof_rl_plan_item)

@@ -11,9 +11,12 @@
 //     results: plain Codes.
 //   - What librl hands out is copied into Go's memory and stays valid; a Tensor lies where rl.h
 //     says, and its values are copied out.
-//   - Pipeline.Next, Pipeline.Events and Engine.Run take a context. When it is done, librl's own
-//     call to end the wait is made, the wait is joined, and the result is ctx.Err(). Other calls
-//     that wait take a time, of which one below 0 has no end.
+//   - Calls that wait take a context. When it is done, librl's own call to end the wait is made
+//     (an interrupt, a pause, Trainer.Cancel), the wait is joined, and errors.Is finds ctx.Err() in
+//     the result; goroutines that wait on one object do so in turn. Pipeline.Stop and
+//     Pipeline.Checkpoint take a time, since librl ends a step by it or goes on afterwards; one
+//     below 0 has no end.
+//   - A library of another version is ErrIncompatible from every function; nothing panics.
 //   - Functions that librl calls may panic: the panic is the Cause of an *Error.
 //
 // All of it may be called from every goroutine, also at once, but not inside a function that librl
@@ -30,7 +33,6 @@ package rl
 import "C"
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"sync"
@@ -38,11 +40,9 @@ import (
 	"unsafe"
 )
 
-func init() {
-	if err := incompatible(C.RL_ABI_VERSION, ABIVersion()); err != nil {
-		panic(err)
-	}
-}
+// versionError is why the library cannot serve this package, if so. The linker keeps such a library
+// away by its soname; where it does not, every call ends with this, and no object comes to be.
+var versionError = incompatible(C.RL_ABI_VERSION, ABIVersion())
 
 // incompatible says why a library cannot serve hosts that were built with a header, if so. Before
 // 1.0 each minor version is an interface of its own; later ones serve those before them.
@@ -50,8 +50,13 @@ func incompatible(header, library uint32) error {
 	if library == header || library>>16 == header>>16 && header>>16 > 0 && library > header {
 		return nil
 	}
-	return fmt.Errorf("rl: this program was built with rl.h %d.%d, but librl at run time is %d.%d",
+	message := fmt.Sprintf("this program was built with rl.h %d.%d, but librl at run time is %d.%d",
 		header>>16, header&0xffff, library>>16, library&0xffff)
+	return &Error{
+		Code:    ErrIncompatible,
+		Message: message,
+		Summary: "RL_INCOMPATIBLE: " + message, // rl_status_name is not called: it may be another
+	}
 }
 
 // Handles of rl.h are tokens, not addresses. A *C.rl_model may hold one all the same: its type is
@@ -79,28 +84,6 @@ func (g *guard) ending() (done func()) {
 func backstop[T any](object *T, end func(*T)) *T {
 	runtime.SetFinalizer(object, func(object *T) { go end(object) })
 	return object
-}
-
-// onDone calls end once ctx is done. stop waits until that cannot happen any more and says
-// whether it did.
-func onDone(ctx context.Context, end func()) (stop func() bool) {
-	if ctx.Done() == nil {
-		return func() bool { return false }
-	}
-	quit, ended := make(chan struct{}), make(chan bool, 1)
-	go func() {
-		select {
-		case <-ctx.Done():
-			end()
-			ended <- true
-		case <-quit:
-			ended <- false
-		}
-	}()
-	return func() bool {
-		close(quit)
-		return <-ended
-	}
 }
 
 // nanoseconds is a timeout of rl.h; below 0 it waits for ever.

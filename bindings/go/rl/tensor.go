@@ -186,15 +186,16 @@ func (i *TensorInfo) rowMajor() bool {
 // WeightNames are those of all weights, as in a Hugging Face directory.
 func (m *Model) WeightNames() ([]string, error) {
 	defer m.reading()()
-	names := make([]string, C.rl_model_weight_count(m.ptr))
-	for i := range names {
+	var names []string
+	count := C.rl_model_weight_count(m.ptr)
+	for i := C.size_t(0); i < count || count == 0; i++ { // a closed model counts 0, and is an error
 		var name *C.char
 		var record *C.rl_error
-		status := C.rl_model_weight_name(m.ptr, C.size_t(i), &name, &record)
+		status := C.rl_model_weight_name(m.ptr, i, &name, &record)
 		if err := outcome(status, &record); err != nil {
 			return nil, err
 		}
-		names[i] = C.GoString(name)
+		names = append(names, C.GoString(name))
 	}
 	return names, nil
 }

@@ -72,7 +72,7 @@ func TestWeightsAreLentOrCopied(t *testing.T) {
 	lent := value[*Tensor](t)(h.model.Weight(norm, 0))
 	kept := value[*Tensor](t)(h.model.Weight(norm, TensorCopy))
 	before := floats(t)(lent, nil)
-	event := value[*Event](t)(h.trainer().Step(h.scored(), nil))
+	event := value[*Event](t)(h.trainer().Step(context.Background(), h.scored(), nil))
 	defer event.Close()
 	if !reflect.DeepEqual(floats(t)(kept, nil), before) {
 		t.Error("a step changed the copy")
@@ -233,7 +233,7 @@ func TestACriticIsAModelOnDisk(t *testing.T) {
 func TestAStepInTwoHalvesTakesTheGradientsOfTheHost(t *testing.T) {
 	h := newHost(t, UseParts)
 	trainer, batch, before := h.trainer(), h.scored(), h.digest()
-	ok(t, trainer.Backward(batch, nil, Totals{}))
+	ok(t, trainer.Backward(context.Background(), batch, nil, Totals{}))
 	gradients := value[*Tensor](t)(trainer.Gradient("", 0))
 	values := floats(t)(gradients, nil)
 	ok(t, FillTensor(gradients, make([]float32, len(values))))
@@ -244,7 +244,7 @@ func TestAStepInTwoHalvesTakesTheGradientsOfTheHost(t *testing.T) {
 	if got := floats(t)(trainer.Gradient(norm, TensorCopy)); len(got) != 64 {
 		t.Error(len(got))
 	}
-	ok(t, trainer.Backward(batch, nil, Totals{Tokens: 100, Sequences: 10}))
+	ok(t, trainer.Backward(context.Background(), batch, nil, Totals{Tokens: 100, Sequences: 10}))
 	event := value[*Event](t)(trainer.Apply())
 	defer event.Close()
 	if h.digest() == before {
@@ -259,7 +259,7 @@ func TestATrainerGoesOnFromItsCheckpoint(t *testing.T) {
 	trainer, batch, dir := h.trainer(), h.scored(), t.TempDir()
 	step := func() uint64 {
 		t.Helper()
-		event := value[*Event](t)(trainer.Step(batch, nil))
+		event := value[*Event](t)(trainer.Step(context.Background(), batch, nil))
 		event.Close()
 		return h.digest()
 	}

@@ -6,12 +6,16 @@ package rl
 */
 import "C"
 
-import "runtime"
+import (
+	"context"
+	"runtime"
+)
 
 // Trainer takes optimizer steps on a model's weights.
 type Trainer struct {
 	ptr      *C.rl_trainer
 	failures *failures
+	turn     turn // of what rl_trainer_cancel ends
 }
 
 // Close ends the trainer.
@@ -25,17 +29,36 @@ func (t *Trainer) Close() {
 // Step is one training step over the batch. advantages may be nil: they follow from the rewards;
 // else there is one per sample. The event is an EventStep. When a loss function of the host failed,
 // the error is ErrCancelled with its cause: its minibatches were skipped, others were trained on.
-func (t *Trainer) Step(batch *Batch, advantages []float64) (*Event, error) {
+// Once ctx is done the step is cancelled, as by Cancel: the error is ErrCancelled with ctx.Err() as
+// its cause, unless the step was finished by then.
+func (t *Trainer) Step(ctx context.Context, batch *Batch, advantages []float64) (*Event, error) {
 	var out *C.rl_event
-	var record *C.rl_error
 	var memory arena
 	defer memory.free()
 	step := memory.step(batch, advantages)
-	status := C.rl_trainer_step(t.ptr, &step, &out, &record)
-	if err := outcome(status, &record, t, batch); err != nil {
-		return nil, t.failures.explain(err)
+	err := t.computing(ctx, func(record **C.rl_error) C.rl_status {
+		return C.rl_trainer_step(t.ptr, &step, &out, record)
+	}, batch)
+	if err != nil {
+		return nil, err
 	}
 	return t.stepped(out)
+}
+
+// computing makes a call that rl_trainer_cancel ends, and calls that once ctx is done.
+func (t *Trainer) computing(ctx context.Context, call func(record **C.rl_error) C.rl_status,
+	used ...any) error {
+	if err := t.turn.take(ctx); err != nil {
+		return err
+	}
+	defer t.turn.giveBack()
+	stop := untilDone(ctx, func() { C.rl_trainer_cancel(t.ptr, nil) })
+	var record *C.rl_error
+	err := t.failures.explain(outcome(call(&record), &record, t, used))
+	if stop() {
+		return cancelled(ctx, err)
+	}
+	return err
 }
 
 func (a *arena) step(batch *Batch, advantages []float64) C.rl_step {
@@ -61,17 +84,19 @@ func (t *Trainer) stepped(out *C.rl_event) (*Event, error) {
 type Totals struct{ Tokens, Sequences uint64 }
 
 // Backward computes the gradients of an optimizer step on the batch, which is all or a part of one;
-// Apply makes the step. Advantages as in Step.
-func (t *Trainer) Backward(batch *Batch, advantages []float64, whole Totals) error {
-	var record *C.rl_error
+// Apply makes the step. Advantages and ctx are as in Step.
+func (t *Trainer) Backward(ctx context.Context, batch *Batch, advantages []float64,
+	whole Totals) error {
 	var memory arena
 	defer memory.free()
 	step := memory.step(batch, advantages)
 	step.total_tokens = C.uint64_t(whole.Tokens)
 	step.total_sequences = C.uint64_t(whole.Sequences)
-	status := C.rl_trainer_backward(t.ptr, &step, &record)
-	if err := outcome(status, &record, t, batch); err != nil {
-		return t.failures.explain(err)
+	err := t.computing(ctx, func(record **C.rl_error) C.rl_status {
+		return C.rl_trainer_backward(t.ptr, &step, record)
+	}, batch)
+	if err != nil {
+		return err
 	}
 	return t.failures.takeLoss()
 }

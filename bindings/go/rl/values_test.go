@@ -140,7 +140,7 @@ func TestSamplesOfTheHostComeBackFromABuffer(t *testing.T) {
 	if count := value[uint64](t)(loaded.Load(path, h.model)); count != 2 {
 		t.Errorf("%d samples", count)
 	}
-	batch := value[*Batch](t)(loaded.Take(Groups{}, 0))
+	batch := value[*Batch](t)(loaded.TryTake(Groups{}))
 	defer batch.Close()
 	for i, wanted := range put {
 		has := value[*Sample](t)(batch.Sample(i))
@@ -149,7 +149,7 @@ func TestSamplesOfTheHostComeBackFromABuffer(t *testing.T) {
 			t.Errorf("%+v instead of %+v", has, wanted)
 		}
 	}
-	event := value[*Event](t)(h.trainer().Step(batch, []float64{1, -1}))
+	event := value[*Event](t)(h.trainer().Step(context.Background(), batch, []float64{1, -1}))
 	defer event.Close()
 	if view := value[EventView](t)(event.View()); view.Kind != EventStep || view.Step != 1 {
 		t.Errorf("%+v", view)

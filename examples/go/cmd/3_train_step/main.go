@@ -102,8 +102,8 @@ func main() {
 		}
 	}
 	check(buffer.PutBatch(drawn))
-	batch := must(buffer.Take(rl.Groups{}, 0))
-	step := must(trainer.Step(batch, nil))
+	batch := must(buffer.TryTake(rl.Groups{}))
+	step := must(trainer.Step(context.Background(), batch, nil))
 	version := must(trainer.Publish())
 
 	// Check.

@@ -81,7 +81,8 @@ func digits(text string) string {
 
 func feed(r *run) {
 	for i := 0; i < steps*prompts; i++ {
-		check(r.pipeline.Feed(fmt.Sprintf(`{"prompt": "%d + 1?"}`, i), -1))
+		row := rl.FeedRow{JSON: fmt.Sprintf(`{"prompt": "%d + 1?"}`, i)}
+		check(r.pipeline.Feed(context.Background(), row))
 	}
 	check(r.pipeline.FinishFeed())
 }
