@@ -22,7 +22,6 @@ LANGUAGES = {
         "rl_log_record_init": "librl fills in records of the log",
     }),
     "Rust": (["bindings/rust/rl/src/*.rs"], {
-        "rl_allocator_init": "a host writes the struct of rl-sys for Runtime::hosted",
         "rl_log_record_init": "librl fills in records of the log",
     }),
     "Python": (["bindings/python/rl/*.py"], {

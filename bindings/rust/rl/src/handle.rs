@@ -40,13 +40,17 @@ macro_rules! handle {
             }
         }
 
+        const _: fn() = || {
+            fn any_thread<T: crate::sys::AnyThread>() {}
+            any_thread::<crate::sys::$raw>();
+        };
         // SAFETY: a handle is a token that no memory of the host lies behind, and AnyThread holds
         // only while every function that takes it has the thread tag "any": another thread may use
         // it and end it.
-        unsafe impl Send for $name where crate::sys::$raw: crate::sys::AnyThread {}
+        unsafe impl Send for $name {}
         // SAFETY: the same tag lets several threads call at once; what changes an object takes
         // turns in the library.
-        unsafe impl Sync for $name where crate::sys::$raw: crate::sys::AnyThread {}
+        unsafe impl Sync for $name {}
     };
 }
 

@@ -4,8 +4,8 @@ use crate::{sys, Error, OptionType, Result, Status};
 use std::ptr;
 
 handle!(
-    /// A value for every option; [`crate::option_table`] lists them. Objects copy the set that they
-    /// are made with.
+    /// A value for every option; [`crate::option_table()`] lists them. Objects copy the set that
+    /// they are made with.
     ///
     /// ```
     /// # fn main() -> rl::Result<()> {

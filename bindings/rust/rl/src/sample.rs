@@ -40,7 +40,8 @@ given!(
         first_token_ns: i64,
         finished_ns: i64,
         admitted_ns: i64,
-        /// Most probable ids kept of each token: `top_ids` and `top_logprobs` have so many for each.
+        /// Most probable ids kept of each token: `top_ids` and `top_logprobs` have so many of
+        /// each.
         num_top: usize,
         top_ids: &'a [i32],
         top_logprobs: &'a [f32],

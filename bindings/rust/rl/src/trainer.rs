@@ -247,7 +247,7 @@ impl Trainer {
 
     /// Advantages by the host, for `algo.advantage = custom`, from the next step on; called by the
     /// thread that steps. It fills an entry for each token; false or a panic fails the step as
-    /// [`Status::Cancelled`].
+    /// [`Status::Cancelled`](crate::Status::Cancelled).
     pub fn set_advantage<F>(&self, function: F) -> Result<()>
     where
         F: FnMut(&AlgoTokens<'_>, &mut [f64]) -> bool + Send + 'static,
