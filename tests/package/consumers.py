@@ -3,7 +3,7 @@
 and runs them: each checks its own result, and run_grpo.py looks at what 4_grpo leaves.
 
 usage: consumers.py KIND BUILD_DIRECTORY SOURCE_DIRECTORY OUT_DIRECTORY
-                    KIND: make, cmake, static, python, rust_static or go_static
+                    KIND: make, cmake, static, python, wheel, rust_static or go_static
        consumers.py same OUT_DIRECTORY...
                     runs of 4_grpo in these directories had the same metrics and weights
 """
@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 PROGRAMS = ["1_hello", "2_generate", "3_train_step", "4_grpo", "5_tools"]
 SKIPPED = 77
@@ -128,6 +129,41 @@ def python(host):
     return {name: directory / f"{name}.py" for name in PROGRAMS}
 
 
+def wheel(host):
+    """The package as a wheel, made and installed without a network, beside the installed librl."""
+    host.needs("pkg-config")
+    directory, source = host.examples("python"), host.out / "bindings/python"
+    pip = [python_with_pip(), "-m", "pip", "--isolated", "--disable-pip-version-check",
+           "--no-cache-dir"]
+    offline = ["--no-index", "--no-deps"]
+    run(*pip, "wheel", *offline, "--no-build-isolation", "--wheel-dir", host.out, source)
+    made, = host.out.glob("*.whl")
+    with zipfile.ZipFile(made) as files:
+        packed = {name for name in files.namelist() if name.startswith("rl/")}
+    wanted = {f"rl/{path.name}" for path in (source / "rl").iterdir() if path.is_file()}
+    if packed != wanted or "rl/py.typed" not in packed:
+        sys.exit(f"{made.name} and the package differ in {sorted(packed ^ wanted)}")
+    run(*pip, "install", *offline, "--target", host.out / "site", made)
+    shutil.rmtree(source)
+    host.env["PYTHONPATH"] = str(host.out / "site")
+    version = run("python3", "-c", "import rl; print(rl.version())", env=host.env).strip()
+    if made.name != f"rl-{version}-py3-none-any.whl":
+        sys.exit(f"{made.name} is not for every Python, or not of librl {version}")
+    return {name: directory / f"{name}.py" for name in PROGRAMS}
+
+
+def python_with_pip():
+    """A Python that can build wheels; without a network it needs what builds them, too."""
+    look = ("import sys, importlib.util as u;"
+            "sys.exit(not all(map(u.find_spec, ('pip', 'setuptools', 'wheel'))))")
+    for candidate in (sys.executable, "/usr/bin/python3"):
+        if shutil.which(candidate) and subprocess.run([candidate, "-c", look],
+                                                      check=False).returncode == 0:
+            return candidate
+    print("skipped: there is no python3 with pip, setuptools and wheel")
+    sys.exit(SKIPPED)
+
+
 def run_programs(host, programs):
     """Those that a language has; programs is their directory or a path for each."""
     paths = programs if isinstance(programs, dict) else {name: programs / name for name in PROGRAMS}
@@ -172,8 +208,8 @@ def same(*outs):
 if __name__ == "__main__":
     if len(sys.argv) > 2 and sys.argv[1] == "same":
         same(*sys.argv[2:])
-    elif len(sys.argv) == 5 and sys.argv[1] in ("make", "cmake", "static", "python", "rust_static",
-                                                "go_static"):
+    elif len(sys.argv) == 5 and sys.argv[1] in ("make", "cmake", "static", "python", "wheel",
+                                                "rust_static", "go_static"):
         target = Host(*sys.argv[2:])
         run_programs(target, globals()[sys.argv[1]](target))
     else:
