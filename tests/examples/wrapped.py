@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Package rl for Go, crate rl for Rust and package rl for Python have every function of rl.h and
-every number of its enums, but for those that are left out for a reason.
+"""Package rl for Go, crate rl for Rust and package rl for Python have every function of rl.h, every
+field of its structs and every number of its enums, but for those that are left out for a reason.
 
 usage: wrapped.py
 """
@@ -14,6 +14,16 @@ sys.dont_write_bytecode = True
 import header  # noqa: E402
 
 COMMENTS = {".go": r"//.*", ".c": r"//.*", ".rs": r"//.*", ".py": r'#.*|(?s:""".*?""")'}
+# How a language names a field; Python's records and loops have it as a word.
+FIELDS = {"Go": r"[.>]_?{}\b", "Rust": r"\.{}_?\b|\b{}: ", "Python": r"\b{}\b"}
+NO_STREAM = {"stream": "the CPU has no streams"}
+NO_MEMORY = {name: "memory of a host is C's"
+             for name in ("allocator", "allocate", "release", "decommit")}
+FIELDS_LEFT_OUT = {
+    "Go": {"num_eos_ids": "Model.EosIDs is a slice", **NO_STREAM, **NO_MEMORY},
+    "Rust": {"num_eos_ids": "Model::eos_ids is a vector", **NO_STREAM},
+    "Python": {"prompt_text_len": "records read a text with its length", **NO_MEMORY},
+}
 # The functions of _raw.py that Python calls by the kind of handle.
 ENDS = re.compile(r"^ENDS = \{$.*?^\}$", re.M | re.S)
 LANGUAGES = {
@@ -52,7 +62,32 @@ def code_of(path):
     return re.sub(COMMENTS[path.suffix], "", text)
 
 
+def fields():
+    """The fields of all structs, but for those that every struct has."""
+    bodies = (re.sub(r"/\*.*?\*/", " ", body, flags=re.S) for body in header.structs().values())
+    names = {name for body in bodies for declared in body.split(";")
+             for name in re.findall(r"(\w+)\s*(?:,|$)", declared.strip())}
+    return names - {"struct_size", "reserved", "reserved2"}
+
+
+def field_problems(language, patterns):
+    text = "\n".join(re.sub(COMMENTS[path.suffix], "", path.read_text(encoding="utf-8"))
+                     for pattern in patterns for path in ROOT.glob(pattern)
+                     if path.name != "_raw.py" and not path.name.endswith("_test.go"))
+    left_out = FIELDS_LEFT_OUT[language]
+    for name in sorted(fields()):
+        found = re.search(FIELDS[language].replace("{}", name), text)
+        if not found and name not in left_out:
+            yield f"{language} has no field {name}"
+        if found and name in left_out:
+            yield f"{language} has the field {name}, which is on the list of what it lacks"
+    yield from (f"rl.h has no field {name}, which {language} need not have"
+                for name in left_out if name not in fields())
+
+
 def problems():
+    for language, (patterns, _) in LANGUAGES.items():
+        yield from field_problems(language, patterns)
     functions = [f.name for f in header.functions()]
     for language, (patterns, left_out) in LANGUAGES.items():
         used = used_by(patterns)

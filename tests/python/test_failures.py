@@ -92,3 +92,29 @@ def test_a_number_that_does_not_fit_is_refused(host):
 
 def test_an_unknown_code_has_a_name_and_a_number():
     assert rl.Code(77) == 77 and rl.Code(77).name == "UNKNOWN_77" and rl.Code(77) is rl.Code(77)
+
+
+def test_every_result_is_an_exception_of_its_own_and_no_failure(open_host):
+    host = open_host(engine__stats_interval_ns="1h")
+    engine, trainer = rl.Engine(host.model), rl.Trainer(host.model)
+    assert engine.take() is None and not engine.step()
+    batch = host.group(engine)
+    engine.submit([1, 2, 3])
+    assert engine.take() is None
+    with pytest.raises(rl.WouldBlock) as raised:
+        engine.interval()
+    assert raised.value.code == rl.Code.WOULD_BLOCK
+    engine.pause()
+    with pytest.raises(rl.Paused):
+        engine.run()
+    engine.unpause()
+    with pytest.raises(rl.Error) as raised:  # requests of the model run
+        trainer.step(batch)
+    assert raised.value.code == rl.Code.BUSY
+    assert not isinstance(raised.value, (rl.Outcome, TimeoutError))
+    assert engine.step()
+    with pytest.raises(rl.Timeout):
+        engine.drain(timeout=0)
+    engine.drain()
+    engine.unpause()
+    assert engine.take() is not None

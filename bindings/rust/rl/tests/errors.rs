@@ -1,6 +1,8 @@
 //! Failures of the library reach the host as errors with all their fields.
 mod common;
 
+use std::time::Duration;
+
 #[test]
 fn unknown_option_names_the_key_and_the_nearest_ones() {
     let mut options = rl::Options::new().unwrap();
@@ -112,4 +114,25 @@ fn sample_with_an_array_of_wrong_length_is_refused_before_the_library_reads_it()
     assert_eq!(buffer.put(&sample).unwrap_err().status, rl::Status::Duplicate);
     let stats = buffer.stats().unwrap();
     assert_eq!((stats.samples, stats.whole_groups), (1, 0));
+}
+
+#[test]
+fn every_result_is_an_outcome_and_no_failure() {
+    let options = common::options();
+    let model = common::model(&options, rl::Use::Parts);
+    let engine = rl::Engine::new(&model, &options).unwrap();
+    let trainer = rl::Trainer::new(&model, &options).unwrap();
+    assert!(matches!(engine.take().unwrap(), rl::Outcome::Idle));
+    assert!(matches!(engine.step().unwrap(), rl::Outcome::Idle));
+    let batch = common::scored_group(&engine);
+    engine.submit(&rl::Request::new(&[1, 2, 3])).unwrap();
+    assert!(matches!(engine.take().unwrap(), rl::Outcome::WouldBlock));
+    assert_eq!(engine.take().unwrap().into_result().unwrap_err().status, rl::Status::WouldBlock);
+    engine.pause().unwrap();
+    assert!(matches!(engine.run().unwrap(), rl::Outcome::Paused));
+    engine.unpause().unwrap();
+    assert_eq!(trainer.step(&batch).unwrap_err().status, rl::Status::Busy); // requests run
+    assert!(engine.step().unwrap().is_ready());
+    assert!(matches!(engine.drain(Some(Duration::ZERO)).unwrap(), rl::Outcome::Timeout));
+    assert!(engine.drain(None).unwrap().is_ready());
 }
