@@ -39,6 +39,30 @@ def test_a_score_event_has_the_sample_and_its_tag(open_host):
     assert event.kind is rl.EventKind.SCORE  # fields stay readable
 
 
+def test_scores_have_parts_or_say_why_there_is_no_reward(open_host):
+    host = open_host(rl.Use.PIPELINE, **{"algo.advantage": "gdpo", "algo.gdpo_weights": "1,2"})
+    pipeline = host.pipeline(1)
+    pipeline.start()
+    ids = [pipeline.next(PATIENCE_S).sample.sample_id for _ in range(2)]
+    with pytest.raises(rl.Error) as raised:
+        pipeline.score_many([rl.Score(ids[0], 1.0, [0.5, 0.25]), rl.Score(ids[1], 1.0)])
+    assert (raised.value.code, raised.value.key) == (rl.Code.INVALID_ARGUMENT, "scores[1]")
+    pipeline.score_many([rl.Score(ids[1], failure="the judge is ill")])
+    dropped = pipeline.next(PATIENCE_S)
+    assert dropped.kind is rl.EventKind.GROUP_DROPPED and "the judge is ill" in dropped.text
+
+
+def test_scores_of_a_batch_are_set_together_or_not_at_all(open_host):
+    batch = open_host().group()
+    batch.score(0, [rl.Score(reward=3.0, parts=[1.0]), rl.Score(reward=4.0)])
+    assert [sample.reward for sample in batch] == [3.0, 4.0]
+    assert batch[0].reward_parts.tolist() == [1.0]
+    with pytest.raises(rl.Error) as raised:
+        batch.score(0, [rl.Score(reward=5.0), rl.Score(reward=float("inf"))])
+    assert raised.value.code == rl.Code.NON_FINITE
+    assert [sample.reward for sample in batch] == [3.0, 4.0]
+
+
 def test_rewards_by_sample_id_are_checked_one_by_one(open_host):
     pipeline = open_host(rl.Use.PIPELINE).pipeline(1)
     pipeline.start()

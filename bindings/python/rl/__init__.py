@@ -10,7 +10,7 @@ numpy.asarray makes arrays of without a copy; Tensor has DLPack too.
 from . import algo
 from ._hooks import LogLine
 from ._library import LibraryError
-from ._scores import Reply
+from ._scores import Reply, Score
 from .algo import Tokens
 from .batch import Batch
 from .buffer import Buffer, buffer_file_info
@@ -41,7 +41,8 @@ __all__ = [
     "LibraryError", "LogLevel", "LogLine", "Model", "ModelInfo", "OptionFlags", "OptionInfo",
     "OptionType", "Options", "Outcome", "Output", "Paused", "Pipeline", "PipelineStats", "Plan",
     "PlanInfo", "PlanItem", "PlanKind", "Profiler", "ProfilerCount", "Purpose", "Reply", "Runtime",
-    "Sample", "SampleArray", "SampleView", "State", "Tensor", "Timeout", "Tokens", "Trainer", "Use",
-    "When", "WouldBlock", "abi_version", "algo", "buffer_file_info", "build_info", "constant",
-    "feature", "features", "find_option", "option_choices", "option_infos", "presets", "version",
+    "Sample", "SampleArray", "SampleView", "Score", "State", "Tensor", "Timeout", "Tokens",
+    "Trainer", "Use", "When", "WouldBlock", "abi_version", "algo", "buffer_file_info", "build_info",
+    "constant", "feature", "features", "find_option", "option_choices", "option_infos", "presets",
+    "version",
 ]

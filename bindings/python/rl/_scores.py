@@ -10,7 +10,8 @@ from .constants import TextFlags
 
 
 class Score(NamedTuple):
-    """The reward of a sample with its parts, or why it gets none."""
+    """The reward of a sample, its parts and what each token after the prompt earns in addition, or
+    why it gets none."""
     sample_id: int = 0
     reward: float = 0.0
     parts: Array | None = None

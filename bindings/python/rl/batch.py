@@ -86,6 +86,11 @@ class Batch(Handle):
                    token_rewards: Array | None = None) -> None:
         """Sets the reward of a sample with its reward parts or token rewards, replacing earlier
         ones."""
-        array, count, held = scores_of([Score(0, reward, parts, token_rewards=token_rewards)])
-        call("rl_batch_score", self, index, array, count)
+        self.score(index, [Score(0, reward, parts, token_rewards=token_rewards)])
+
+    def score(self, first: int, scores: Iterable[Score]) -> None:
+        """Sets the rewards of samples from sample `first` on: all of them or, after a failure,
+        none. The sample_id of a score is 0 or that of its sample."""
+        array, count, held = scores_of(scores)
+        call("rl_batch_score", self, first, array, count)
         del held

@@ -127,16 +127,19 @@ class Pipeline(Handle):
         addition; in any order, until its deadline."""
         self._score([Score(sample_id, reward, parts, token_rewards=token_rewards)])
 
-    def score_many(self, rewards: Mapping[int, float]) -> None:
-        """Gives many samples their rewards, by sample_id. All are tried; the error of several that
-        were refused has a part for each."""
-        self._score([Score(sample_id, reward) for sample_id, reward in rewards.items()])
+    def score_many(self, rewards: Mapping[int, float] | Iterable[Score]) -> None:
+        """Gives many samples their rewards, by sample_id, or scores with all that belongs to them.
+        All are tried; the error of several that were refused has a part for each, whose key is
+        "scores[i]"."""
+        if isinstance(rewards, Mapping):
+            rewards = [Score(sample_id, reward) for sample_id, reward in rewards.items()]
+        self._score(rewards)
 
     def fail(self, sample_id: int, reason: str) -> None:
         """Says that a sample will get no reward: its group is dropped."""
         self._score([Score(sample_id, failure=reason)])
 
-    def _score(self, scores: list[Score]) -> None:
+    def _score(self, scores: Iterable[Score]) -> None:
         array, count, held = scores_of(scores)
         call("rl_pipeline_score", self, array, count, None)
         del held
