@@ -1632,8 +1632,8 @@ RL_API rl_status rl_conversation_sample(const rl_conversation* conversation, rl_
  * pipeline.samples_per_prompt samples, slots 0 .. n - 1. The version of a group is the oldest
  * version of its trained tokens; a group with no known version has none, and is never stale. */
 
-/* Creates a buffer for at most max_samples samples, at least one group. options may be NULL: then
- * all have their defaults. Thread: any. */
+/* Creates a buffer for at most max_samples samples, which are at least one group, else
+ * RL_OUT_OF_RANGE. options may be NULL: then all have their defaults. Thread: any. */
 RL_API rl_status rl_buffer_create(const rl_options* options, uint64_t max_samples, rl_buffer** out,
                                   rl_error** err);
 
@@ -1852,7 +1852,12 @@ typedef struct rl_step {
 RL_API void rl_step_init(rl_step* step, size_t size);
 
 /* One training step: trainer.epochs passes of trainer.num_minibatches optimizer steps over the
- * batch, ordered by (ordinal, slot); total_tokens and total_sequences of the step are 0. Given
+ * batch, ordered by (ordinal, slot); total_tokens and total_sequences of the step are 0. A batch
+ * without samples is RL_INVALID_ARGUMENT. The error about a sample has the key
+ * "step.batch[i].field", and its message names the place and the sample_id; RL_OUT_OF_RANGE for a
+ * sequence that is too long names the option that limits it instead. A step of which no token
+ * carries loss, or whose optimizer steps are all skipped, counts as a step and makes no version:
+ * rl_event_view.version of its event is that of the step before. Given
  * advantages are RL_FAILED_PRECONDITION with algo.advantage = gae, whose critic learns from
  * rewards, and RL_CONFLICT if an option was set that only affects how advantages are computed from
  * rewards (algo.advantage, algo.adv_*, algo.gamma, algo.gdpo_weights, algo.reward.*, algo.whiten,
@@ -2018,8 +2023,9 @@ RL_API void rl_forward_init(rl_forward* forward, size_t size);
  * runtime.memory_budget_bytes does not count. RL_FAILED_PRECONDITION for an output that the model's
  * head does not have, RL_INVALID_ARGUMENT for a batch beside ids and for rows of another output
  * than hidden states and logits. RL_OUT_OF_RANGE names an id outside the vocabulary, a row,
- * num_prompt, the temperature, or the option whose limit the length of a sequence exceeds. RL_BUSY
- * while something else computes. Thread: any. */
+ * num_prompt, the temperature, or the option whose limit the length of a sequence exceeds. The
+ * error about a sample of a batch has the key "forward.batch[i].field", and its message names the
+ * place and the sample_id. RL_BUSY while something else computes. Thread: any. */
 RL_API rl_status rl_trainer_forward(rl_trainer* trainer, const rl_forward* forward, rl_tensor** out,
                                     rl_error** err);
 

@@ -5,6 +5,7 @@
 
 #include "abi/arguments.h"
 #include "abi/guard.h"
+#include "abi/samples.h"
 #include "pipeline/session/model_forward.h"
 
 using namespace rl;
@@ -37,10 +38,23 @@ SamplePtr sequence_of(const rl_forward& in, ForwardOutput output) {
   return sample;
 }
 
-std::vector<SamplePtr> sequences_of(const rl_forward& in, ForwardOutput output) {
-  if (in.batch == nullptr) return {sequence_of(in, output)};
+// Of a batch, or of one sequence.
+std::shared_ptr<const BatchBox> box_of(const rl_forward& in, ForwardOutput output) {
+  if (in.batch == nullptr) {
+    return std::make_shared<BatchBox>(std::vector{sequence_of(in, output)});
+  }
   if (in.ids != nullptr || in.num_ids != 0) refuse("forward.ids", "is given beside forward.batch");
-  return use(in.batch, "forward.batch")->samples;
+  return use(in.batch, "forward.batch");
+}
+
+// An error about the one sequence names the field of the struct, which has no sample_id.
+void name_sequence(SampleError& error) {
+  if (error.field.empty()) {
+    error.message = str("the sequence of forward.ids", error.text);
+    return;
+  }
+  error.key = str("forward.", error.field);
+  error.message = str("parameter forward.", error.text.substr(2));  // without ": "
 }
 
 ForwardPass::Rows rows_of(const rl_forward& in, ForwardOutput output) {
@@ -62,8 +76,17 @@ ForwardOutput output_of(const rl_forward& in) {
 template <typename Compute>
 TensorPtr forward_output(const rl_forward& in, Compute&& compute) {
   const ForwardOutput output = output_of(in);
-  const std::vector<SamplePtr> samples = sequences_of(in, output);
-  return compute(ForwardRequest{output, samples, rows_of(in, output)});
+  const auto box = box_of(in, output);
+  const ForwardRequest request{output, box->samples, rows_of(in, output)};
+  if (in.batch != nullptr) {
+    return with_places(*box, "forward.batch", [&] { return compute(request); });
+  }
+  try {
+    return compute(request);
+  } catch (SampleError& error) {
+    name_sequence(error);
+    throw;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Views of samples and samples from views; see samples.h.
 #include "abi/samples.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "abi/arguments.h"
@@ -237,6 +238,14 @@ std::vector<SamplePtr> scored_copies(const BatchBox& batch) {
     copies.push_back(with_rewards(*batch.samples[i], rewards[i]));
   }
   return copies;
+}
+
+void name_place(SampleError& error, const BatchBox& batch, const char* name) {
+  const auto found = std::ranges::find(batch.samples, error.sample, &SamplePtr::get);
+  if (found == batch.samples.end()) return;
+  const std::string place = str(name, "[", found - batch.samples.begin(), "]");
+  error.message = str(place, ", ", error.message);
+  if (!error.field.empty()) error.key = str(place, ".", error.field);
 }
 
 EngineSession::Naming naming_from(uint64_t ordinal, uint64_t sample_id, uint64_t count,

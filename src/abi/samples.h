@@ -1,6 +1,7 @@
 // Samples across the ABI: views of the library's samples, and samples made from a host's view.
 #pragma once
 #include "abi/handles.h"
+#include "data/sample_error.h"
 
 namespace rl::abi {
 
@@ -17,6 +18,20 @@ SamplePtr resumable_sample(const rl_sample_view& view);
 
 // Copies of the samples of a batch, with their present rewards.
 std::vector<SamplePtr> scored_copies(const BatchBox& batch);
+
+// Names the place of the sample in the host's batch: the key becomes "name[i].field", and the
+// message begins with "name[i]". No effect for a sample that is not in the batch.
+void name_place(SampleError& error, const BatchBox& batch, const char* name);
+// Runs call(), whose errors about a sample of the batch then name its place.
+template <typename Call>
+auto with_places(const BatchBox& batch, const char* name, Call&& call) {
+  try {
+    return call();
+  } catch (SampleError& error) {
+    name_place(error, batch, name);
+    throw;
+  }
+}
 
 // What a host calls `count` samples itself: ordinal UINT64_MAX and sample_id 0 are left open.
 // kOutOfRange naming PARAMETER.sample_id.

@@ -7,6 +7,7 @@
 #include "abi/bytes.h"
 #include "abi/guard.h"
 #include "abi/model_parts.h"
+#include "abi/samples.h"
 
 using namespace rl;
 using namespace rl::abi;
@@ -35,18 +36,22 @@ TrainedStep train(TrainerSession& trainer, const rl_step& step) {
   const auto given = advantages_of(step, box->samples.size());
   refuse_total("step.total_tokens", step.total_tokens);
   refuse_total("step.total_sequences", step.total_sequences);
-  if (!given) return trainer.step(box->samples, box->rewards());
-  return trainer.step_with_advantages(box->samples, box->rewards(), *given);
+  if (box->samples.empty()) refuse("step.batch", "has no samples; a step trains on at least one");
+  return with_places(*box, "step.batch", [&] {
+    if (!given) return trainer.step(box->samples, box->rewards());
+    return trainer.step_with_advantages(box->samples, box->rewards(), *given);
+  });
 }
 
 void compute_gradients(TrainerSession& trainer, const rl_step& step) {
   const auto box = use(step.batch, "step.batch");
   const std::vector<SampleRewards> rewards = box->rewards();
-  trainer.backward({box->samples,
-                    rewards,
-                    advantages_of(step, box->samples.size()),
-                    {.num_tokens = static_cast<double>(step.total_tokens),
-                     .num_sequences = static_cast<double>(step.total_sequences)}});
+  const TrainerSession::Part part{box->samples,
+                                  rewards,
+                                  advantages_of(step, box->samples.size()),
+                                  {.num_tokens = static_cast<double>(step.total_tokens),
+                                   .num_sequences = static_cast<double>(step.total_sequences)}};
+  with_places(*box, "step.batch", [&] { trainer.backward(part); });
 }
 
 std::shared_ptr<StepEvent> event_of(TrainedStep done) {

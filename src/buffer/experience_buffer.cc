@@ -61,8 +61,9 @@ ExperienceBuffer::ExperienceBuffer(int64_t group_size, int64_t capacity, bool ne
   }
   if (capacity < group_size) {
     throw Error(Code::kOutOfRange,
-                str("capacity ", capacity, " is too small for one group of ", group_size))
-        .with_key("capacity");
+                str("max_samples is ", capacity, ", too small for one group of ", group_size))
+        .with_key("max_samples")
+        .with_expected(str("at least ", group_size));
   }
 }
 

@@ -162,7 +162,10 @@ TEST(Codes, OfBuffersThatAreFull) {
   const rl::TempDir dir;
   const std::string path = dir.file("samples.rlbuf");
   rl_buffer* small = nullptr;
-  EXPECT_EQ(rl_buffer_create(host.options, 0, &small, nullptr), RL_OUT_OF_RANGE);
+  rl_error* refused = nullptr;
+  EXPECT_EQ(rl_buffer_create(host.options, 1, &small, &refused), RL_OUT_OF_RANGE);
+  EXPECT_EQ(text_of(refused, RL_ERROR_KEY), "max_samples");
+  rl_error_release(refused);
   EXPECT_RL_OK(rl_buffer_create(host.options, 2, &small, &err));
   EXPECT_RL_OK(rl_buffer_put_batch(host.buffer, host.batch, &err));
   EXPECT_RL_OK(rl_buffer_save(host.buffer, path.data(), path.size(), nullptr, 0, &err));

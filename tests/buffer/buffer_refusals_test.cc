@@ -37,8 +37,8 @@ TEST(BufferSizes, AGroupHasOneTo65536Samples) {
 
 TEST(BufferSizes, ABufferHoldsAtLeastOneGroup) {
   const Error e = expect_error(Code::kOutOfRange, [] { ExperienceBuffer b(3, 2); });
-  EXPECT_EQ(e.key, "capacity");
-  EXPECT_EQ(e.message, "capacity 2 is too small for one group of 3");
+  EXPECT_EQ(e.key, "max_samples") << "the parameter of rl_buffer_create";
+  EXPECT_EQ(e.message, "max_samples is 2, too small for one group of 3");
   const ExperienceBuffer b(3, 5);
   EXPECT_EQ(b.capacity(), 5);
   EXPECT_EQ(b.group_size(), 3);

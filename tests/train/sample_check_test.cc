@@ -36,7 +36,7 @@ void expect_most(const SampleLimits& limits, size_t most, const char* key) {
 TEST(SampleCheck, ALengthHasThreeLimits) {
   SampleLimits limits = wide_limits();
   limits.max_sample = 45;
-  expect_most(limits, 45, "trainer.max_sequence");
+  expect_most(limits, 45, "engine.max_model_len");
   limits = wide_limits();
   limits.max_rows = 40;  // the last token is no row
   expect_most(limits, 41, "some.key");
@@ -47,7 +47,7 @@ TEST(SampleCheck, ALengthHasThreeLimits) {
   const auto first = [](const SampleLimits& all) {
     return expect_error(Code::kOutOfRange, [&] { check_sequence(of_tokens(30), all); }).key;
   };
-  EXPECT_EQ(first({100, 10, 10, "some.key", 10}), "trainer.max_sequence");
+  EXPECT_EQ(first({100, 10, 10, "some.key", 10}), "engine.max_model_len");
   EXPECT_EQ(first({100, 10, 10, "some.key", 30}), "some.key");
 }
 

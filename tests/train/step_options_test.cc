@@ -27,7 +27,7 @@ std::vector<Range> ranges() {
   using O = StepOptions;
   return {
       {"trainer.max_tokens_per_device", 1, kMost, [](O& o, int64_t v) { o.max_tokens = v; }},
-      {"trainer.max_sequence", 0, kMost + 1, [](O& o, int64_t v) { o.max_sequence = v; }},
+      {"engine.max_model_len", 0, kMost + 1, [](O& o, int64_t v) { o.max_sequence = v; }},
       {"trainer.logprob_chunk_tokens", 0, kMost,
        [](O& o, int64_t v) { o.logprob_chunk_tokens = v; }},
       {"trainer.epochs", 1, 1024, [](O& o, int64_t v) { o.epochs = v; }},

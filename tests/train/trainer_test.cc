@@ -265,7 +265,7 @@ TEST(Trainer, TheLongestSequenceHasHiddenStates) {
     return hidden_of(rig, make_sample(std::vector<int32_t>(tokens, 5), 1, 0, 0))->shape();
   };
   EXPECT_EQ(shape_of(20)[0], 20);
-  EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { shape_of(21); }).key, "trainer.max_sequence");
+  EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { shape_of(21); }).key, "engine.max_model_len");
 }
 
 TEST(Trainer, NonFiniteAdvantageSkipsTheStepAndNamesTheSample) {
@@ -615,7 +615,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadSample{"loss_mask", Code::kOutOfRange, [](Sample& s) { s.loss_mask[0] = 2; }},
         BadSample{"purpose", Code::kInvalidArgument, [](Sample& s) { s.purpose = Purpose::kEval; }},
         BadSample{"engine.max_model_len", Code::kOutOfRange, [](Sample& s) { make_long(s, 130); }},
-        BadSample{"trainer.max_sequence", Code::kOutOfRange,
+        BadSample{"engine.max_model_len", Code::kOutOfRange,
                   [](Sample& s) { make_long(s, 514); }}));
 
 TEST(Trainer, ALongerSampleNamesTheTokenBudget) {
@@ -697,7 +697,7 @@ TEST(TrainerOptions, BadValuesAreNamed) {
   };
   using O = TrainerOptions;
   EXPECT_EQ(key_of([](O& o) { o.max_tokens = 0; }), "trainer.max_tokens_per_device");
-  EXPECT_EQ(key_of([](O& o) { o.max_sequence = -1; }), "trainer.max_sequence");
+  EXPECT_EQ(key_of([](O& o) { o.max_sequence = -1; }), "engine.max_model_len");
   EXPECT_EQ(key_of([](O& o) { o.logprob_chunk_tokens = -1; }), "trainer.logprob_chunk_tokens");
   EXPECT_EQ(key_of([](O& o) { o.batch.num_minibatches = 0; }), "trainer.num_minibatches");
   EXPECT_EQ(key_of([](O& o) { o.epochs = 0; }), "trainer.epochs");
@@ -724,7 +724,7 @@ TEST(TrainerOptions, SizesDoNotChangeBetweenSteps) {
   };
   using O = TrainerOptions;
   EXPECT_EQ(key_of([](O& o) { o.max_tokens = 100; }), "trainer.max_tokens_per_device");
-  EXPECT_EQ(key_of([](O& o) { o.max_sequence = 100; }), "trainer.max_sequence");
+  EXPECT_EQ(key_of([](O& o) { o.max_sequence = 100; }), "engine.max_model_len");
   EXPECT_EQ(key_of([](O& o) { o.logprob_chunk_tokens = 1; }), "trainer.logprob_chunk_tokens");
   EXPECT_EQ(key_of([](O& o) { o.batch.micro_batch_size = 2; }), o.keys.micro_batch_size);
   EXPECT_EQ(key_of([](O& o) { o.batch.packed = false; }), "trainer.sequence_packing");

@@ -9,6 +9,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/violations.h"
+#include "data/sample_error.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/session/run_rules.h"
 #include "pipeline/update/step_metrics.h"
@@ -58,8 +59,9 @@ struct OrderedBatch {
   ScoredSamples scored() const { return {samples, scores, parts, token_rewards}; }
   void require_scores(Objective objective) const {
     if (unscored == nullptr || !is_rl(objective)) return;
-    throw Error(Code::kFailedPrecondition,
-                str("sample ", unscored->id, " of the batch is not scored"));
+    SampleError error(Code::kFailedPrecondition, *unscored, " of the batch is not scored");
+    error.field = "scored";
+    throw error;
   }
 
   std::vector<SamplePtr> samples;

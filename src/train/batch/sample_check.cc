@@ -6,25 +6,29 @@
 #include <tuple>
 #include <vector>
 
+#include "data/sample_error.h"
+
 namespace rl {
 namespace {
 
 [[noreturn]] void fail(const Sample& s, Code code, const char* field, const std::string& what,
                        const std::string& expected) {
-  throw Error(code, str("sample ", s.id, ": ", field, " ", what, ", expected ", expected))
-      .with_key(field)
-      .with_expected(expected);
+  SampleError error(code, s, str(": ", field, " ", what, ", expected ", expected));
+  error.key = error.field = field;
+  error.expected = expected;
+  throw error;
 }
 
 void check_length(const Sample& s, const SampleLimits& limits) {
   const auto tokens = static_cast<int64_t>(s.ids.size());
   const auto too_long = [&](const char* key, int64_t limit) {
-    throw Error(Code::kOutOfRange,
-                str("sample ", s.id, " has ", tokens, " tokens, but ", key, " allows ", limit))
-        .with_key(key)
-        .with_expected(str("at most ", limit, " tokens"));
+    SampleError error(Code::kOutOfRange, s,
+                      str(" has ", tokens, " tokens, but ", key, " allows ", limit));
+    error.key = key;
+    error.expected = str("at most ", limit, " tokens");
+    throw error;
   };
-  if (tokens > limits.max_sample) too_long("trainer.max_sequence", limits.max_sample);
+  if (tokens > limits.max_sample) too_long("engine.max_model_len", limits.max_sample);
   if (tokens - 1 > limits.max_rows) too_long(limits.rows_key, limits.max_rows + 1);
   if (tokens - 1 > limits.max_positions) too_long("engine.max_model_len", limits.max_positions + 1);
 }

@@ -65,7 +65,7 @@ int64_t StepOptions::reference_rows() const {
 
 void validate(const StepOptions& o) {
   require_range(o.keys.max_tokens, o.max_tokens, 1, kMaxTokens);
-  require_range("trainer.max_sequence", o.max_sequence, 0, kMaxTokens + 1);
+  require_range("engine.max_model_len", o.max_sequence, 0, kMaxTokens + 1);
   require_range("trainer.logprob_chunk_tokens", o.logprob_chunk_tokens, 0, kMaxTokens);
   require_range("trainer.epochs", o.epochs, 1, 1024);
   check_batch(o);
@@ -97,7 +97,7 @@ void require_same_sizes(const StepOptions& now, const StepOptions& next) {
   require_same(now.keys.forward_max_tokens, a.forward_max_tokens, b.forward_max_tokens);
   require_same("reference.forward_max_tokens_per_device", a.reference_max_tokens,
                b.reference_max_tokens);
-  require_same("trainer.max_sequence", now.max_sequence, next.max_sequence);
+  require_same("engine.max_model_len", now.max_sequence, next.max_sequence);
   require_same("trainer.logprob_chunk_tokens", now.logprob_chunk_tokens, next.logprob_chunk_tokens);
   if (now.trainable == next.trainable) return;
   const char* key =
