@@ -31,7 +31,9 @@
  * struct_size. A handle returned in a result parameter belongs to the caller, who ends it.
  *
  * Text. Strings are UTF-8, passed as pointer and length, and copied. The length RL_NUL_TERMINATED
- * means that the text ends with NUL. A NULL pointer is valid with length 0. Text that librl returns
+ * means that the text ends with NUL. A NULL pointer is valid with length 0. In a struct rl_xxx_init
+ * sets the length of every text that a call reads to RL_NUL_TERMINATED, so that a text that ends
+ * with NUL needs no length; there NULL is no text with this length too. Text that librl returns
  * is NUL-terminated as well as counted; its comment names the owner, and the text lives as long as
  * that owner.
  *
@@ -783,7 +785,10 @@ typedef struct rl_sample_view {
   size_t struct_size;
   uint64_t sample_id; /* unique in a pipeline, and among the engines of a runtime; from bit 48 on
                          it is runtime.instance, so those of other processes differ.
-                         rl_pipeline_score takes it */
+                         rl_pipeline_score takes it. In an input, where ordinal and slot say which
+                         sample it is, librl only returns it and names it in errors: it may be 0,
+                         and several samples may have the same; for rl_request.resume see
+                         rl_engine_submit */
   uint64_t ordinal;   /* ordinal of the group: number of the prompt in the run, or of the request */
   uint32_t slot;      /* number of the sample within its group, from 0 */
   uint32_t attempt;
@@ -836,8 +841,9 @@ typedef struct rl_sample_view {
                                    it */
 } rl_sample_view;
 
-/* Initialises an rl_sample_view: zeroes the `size` bytes of *view and sets struct_size, data_row -1
- * and temperature 1. NULL or a size too small has no effect. Thread: any; callback-safe. */
+/* Initialises an rl_sample_view: zeroes the `size` bytes of *view and sets struct_size, data_row
+ * -1, temperature 1 and tag_len RL_NUL_TERMINATED. NULL or a size too small has no effect. Thread:
+ * any; callback-safe. */
 RL_API void rl_sample_view_init(rl_sample_view* view, size_t size);
 
 /* What a host says of a sample: its reward, or that it gets none. */
@@ -857,8 +863,8 @@ typedef struct rl_score {
   size_t num_token_rewards;    /* 0, or num_ids - num_prompt of the sample */
 } rl_score;
 
-/* Initialises an rl_score: zeroes the `size` bytes of *score and sets struct_size. NULL or a size
- * too small has no effect. Thread: any; callback-safe. */
+/* Initialises an rl_score: zeroes the `size` bytes of *score and sets struct_size and failure_len
+ * RL_NUL_TERMINATED. NULL or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_score_init(rl_score* score, size_t size);
 
 /* ---- events ---- */
@@ -1151,8 +1157,8 @@ typedef struct rl_reply {
   uint32_t reserved;
 } rl_reply;
 
-/* Initialises an rl_reply: zeroes the `size` bytes of *reply and sets struct_size. NULL or a size
- * too small has no effect. Thread: any; callback-safe. */
+/* Initialises an rl_reply: zeroes the `size` bytes of *reply and sets struct_size and text_len
+ * RL_NUL_TERMINATED. NULL or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_reply_init(rl_reply* reply, size_t size);
 
 /* Answers turns of the model (RL_EVENT_TURN), in any order until their deadline. The tokens follow
@@ -1179,8 +1185,9 @@ typedef struct rl_feed_row {
   size_t tag_len;
 } rl_feed_row;
 
-/* Initialises an rl_feed_row: zeroes the `size` bytes of *row and sets struct_size. NULL or a size
- * too small has no effect. Thread: any; callback-safe. */
+/* Initialises an rl_feed_row: zeroes the `size` bytes of *row and sets struct_size, and json_len
+ * and tag_len RL_NUL_TERMINATED. NULL or a size too small has no effect. Thread: any;
+ * callback-safe. */
 RL_API void rl_feed_row_init(rl_feed_row* row, size_t size);
 
 /* Adds one row to the feed; feed_capacity of rl_pipeline_stats is the most that it can hold. A full
@@ -1325,8 +1332,9 @@ RL_API rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_
 /* Sets the rewards of `count` samples of the batch, from sample `first` on, with their parts,
  * replacing earlier ones: all of them or, after a failure, none. sample_id of an entry is 0 or that
  * of its sample, and its failure is NULL, else RL_INVALID_ARGUMENT; RL_NON_FINITE names a value.
- * Earlier views of the batch become invalid. A training step in progress uses the rewards that it
- * started with. Thread: any. */
+ * In earlier views of these samples reward_parts and token_rewards become invalid, and reward and
+ * scored are those from before; every other array stays valid until the batch ends. A training step
+ * in progress uses the rewards that it started with. Thread: any. */
 RL_API rl_status rl_batch_score(rl_batch* batch, size_t first, const rl_score* scores, size_t count,
                                 rl_error** err);
 
@@ -1374,7 +1382,8 @@ typedef struct rl_request {
 } rl_request;
 
 /* Initialises an rl_request: zeroes the `size` bytes of *request and sets struct_size, num_samples
- * 1 and ordinal UINT64_MAX. NULL or a size too small has no effect. Thread: any; callback-safe. */
+ * 1, tag_len RL_NUL_TERMINATED and ordinal UINT64_MAX. NULL or a size too small has no effect.
+ * Thread: any; callback-safe. */
 RL_API void rl_request_init(rl_request* request, size_t size);
 
 /* State of an engine at the end of a period, and counts over that period. */
@@ -1437,6 +1446,8 @@ RL_API void rl_engine_destroy(rl_engine* engine);
  * sample. With the sampling of its first request an aborted sample ends as it would have ended
  * without the abort, provided the weights are the same. RL_FAILED_PRECONDITION while a sample with
  * its id is unfinished in the engine; defects of the sample are reported as by rl_buffer_put.
+ *
+ * The key of an error is "request.field", "request.resume.field", or the option "sampling.name".
  * Thread: any. */
 RL_API rl_status rl_engine_submit(rl_engine* engine, const rl_request* request,
                                   uint64_t* first_sample_id, rl_error** err);
@@ -1468,7 +1479,8 @@ RL_API rl_status rl_engine_drain(rl_engine* engine, int64_t timeout_ns, rl_error
 /* Sends the engine's events to a queue from now on: RL_EVENT_FINISHED, RL_EVENT_TOKENS and
  * RL_EVENT_ENGINE_FAILED. source is the number of the engine in them. queue may be NULL: then there
  * are none, as before the first call. Samples that are unfinished now send no RL_EVENT_TOKENS.
- * Thread: any. */
+ * Finished samples stay in the engine until rl_engine_take, with a queue as well: a host that only
+ * reads events keeps all of them in memory. Thread: any. */
 RL_API rl_status rl_engine_set_queue(rl_engine* engine, rl_event_queue* queue, uint64_t source,
                                      rl_error** err);
 
@@ -1572,8 +1584,9 @@ typedef struct rl_content {
   uint64_t sample_id; /* of a prompt: as in rl_request; else 0 */
 } rl_content;
 
-/* Initialises an rl_content: zeroes the `size` bytes of *content and sets struct_size and ordinal
- * UINT64_MAX. NULL or a size too small has no effect. Thread: any; callback-safe. */
+/* Initialises an rl_content: zeroes the `size` bytes of *content and sets struct_size, tag_len
+ * RL_NUL_TERMINATED and ordinal UINT64_MAX. NULL or a size too small has no effect. Thread: any;
+ * callback-safe. */
 RL_API void rl_content_init(rl_content* content, size_t size);
 
 /* How the model generates a turn. */
@@ -1952,8 +1965,9 @@ typedef struct rl_checkpoint {
   uint64_t flags;     /* RL_SAVE_REPLACE */
 } rl_checkpoint;
 
-/* Initialises an rl_checkpoint: zeroes the `size` bytes of *checkpoint and sets struct_size and
- * dir_len RL_NUL_TERMINATED. NULL or a size too small has no effect. Thread: any; callback-safe. */
+/* Initialises an rl_checkpoint: zeroes the `size` bytes of *checkpoint and sets struct_size, and
+ * dir_len and state_len RL_NUL_TERMINATED. NULL or a size too small has no effect. Thread: any;
+ * callback-safe. */
 RL_API void rl_checkpoint_init(rl_checkpoint* checkpoint, size_t size);
 
 /* Saves the trained weights, the optimizer with its schedule and counters, and the critic of a
@@ -2541,8 +2555,8 @@ typedef struct rl_files {
   rl_file_describe_fn describe;   /* may be NULL: codes are errno values */
 } rl_files;
 
-/* Initialises an rl_files: zeroes the `size` bytes of *files and sets struct_size. NULL or a size
- * too small has no effect. Thread: any; callback-safe. */
+/* Initialises an rl_files: zeroes the `size` bytes of *files and sets struct_size and prefix_len
+ * RL_NUL_TERMINATED. NULL or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_files_init(rl_files* files, size_t size);
 
 /* Allocates size bytes, a multiple of 4096, whose address is a multiple of alignment, a power of
@@ -2640,8 +2654,9 @@ typedef struct rl_span {
   int64_t arg_value;
 } rl_span;
 
-/* Initialises an rl_span: zeroes the `size` bytes of *span and sets struct_size. NULL or a size too
- * small has no effect. Thread: any; callback-safe. */
+/* Initialises an rl_span: zeroes the `size` bytes of *span and sets struct_size, and lane_len,
+ * name_len and arg_name_len RL_NUL_TERMINATED. NULL or a size too small has no effect. Thread: any;
+ * callback-safe. */
 RL_API void rl_span_init(rl_span* span, size_t size);
 
 /* Adds a span to what a profiler of the runtime, or profiler.timeline.enable, records now; without

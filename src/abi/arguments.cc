@@ -22,8 +22,16 @@ void refuse(const char* parameter, std::string message) {
       .with_key(parameter);
 }
 
+void rename_parameter(Error& error, std::string_view from, std::string_view to) {
+  if (!error.key.starts_with(from)) return;
+  const size_t named = error.message.find(error.key);
+  error.key.replace(0, from.size(), to);
+  if (named != std::string::npos) error.message.replace(named, from.size(), to);
+}
+
 std::string_view text_arg(const char* data, size_t len, const char* parameter) {
   if (data == nullptr) {
+    if (len == RL_NUL_TERMINATED) refuse(parameter, "is NULL");
     if (len != 0) refuse(parameter, "is NULL but its length is not 0");
     return "";
   }

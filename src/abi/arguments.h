@@ -20,6 +20,8 @@
 namespace rl::abi {
 
 [[noreturn]] void refuse(const char* parameter, std::string message);
+// Puts `to` in place of `from` at the beginning of the key, and where the message names it.
+void rename_parameter(Error& error, std::string_view from, std::string_view to);
 
 template <typename T>
 void clear(T* out) {
@@ -38,6 +40,11 @@ void require(const T* out, const char* parameter) {
 
 // Any text that is valid UTF-8.
 std::string_view text_arg(const char* data, size_t len, const char* parameter);
+// The length of a struct's text that may be absent: rl_xxx_init sets RL_NUL_TERMINATED, which is 0
+// for NULL.
+inline size_t field_len(const char* data, size_t len) {
+  return data == nullptr && len == RL_NUL_TERMINATED ? 0 : len;
+}
 // Also without NUL bytes: keys, names, paths.
 std::string_view name_arg(const char* data, size_t len, const char* parameter);
 // Also not empty.

@@ -24,7 +24,8 @@ void refuse_identity(const rl_content& content) {
   const auto refuse_field = [](const char* field) {
     refuse(field, "is given, but the conversation has its own");
   };
-  if (content.tag != nullptr || content.tag_len != 0) refuse_field("content.tag");
+  const size_t tag_len = field_len(content.tag, content.tag_len);
+  if (!text_arg(content.tag, tag_len, "content.tag").empty()) refuse_field("content.tag");
   if (content.ordinal != UINT64_MAX) refuse_field("content.ordinal");
   if (content.sample_id != 0) refuse_field("content.sample_id");
 }
@@ -38,7 +39,9 @@ void rl_conversation_info_init(rl_conversation_info* info, size_t size) {
 }
 
 void rl_content_init(rl_content* content, size_t size) {
-  if (init_struct(content, size, sizeof(*content))) content->ordinal = UINT64_MAX;
+  if (!init_struct(content, size, sizeof(*content))) return;
+  content->tag_len = RL_NUL_TERMINATED;
+  content->ordinal = UINT64_MAX;
 }
 
 void rl_turn_init(rl_turn* turn, size_t size) { init_struct(turn, size, sizeof(*turn)); }
@@ -51,7 +54,7 @@ rl_status rl_conversation_create(rl_engine* engine, const rl_content* prompt, rl
     const rl_content start = input_struct(prompt, "prompt");
     const auto ids = ids_of(start, "prompt");
     const auto naming = naming_from(start.ordinal, start.sample_id, 1, "prompt");
-    std::string tag(text_arg(start.tag, start.tag_len, "prompt.tag"));
+    std::string tag(text_arg(start.tag, field_len(start.tag, start.tag_len), "prompt.tag"));
     require(out, "out");
     *out = issue_conversation(std::make_shared<Conversation>(owner, ids, naming, std::move(tag)),
                               owner->settings);
@@ -94,7 +97,12 @@ rl_status rl_conversation_generate(rl_conversation* conversation, const rl_turn*
     Request request =
         request_from(sampling != nullptr ? use(sampling, "turn.sampling")->copy() : box->settings);
     request.priority = wanted.priority;
-    box->conversation->generate(std::move(request));
+    try {
+      box->conversation->generate(std::move(request));
+    } catch (Error& error) {
+      rename_parameter(error, "request.", "turn.");
+      throw;
+    }
   });
 }
 

@@ -139,6 +139,7 @@ void rl_sample_view_init(rl_sample_view* view, size_t size) {
   if (!init_struct(view, size, kFirstSize<rl_sample_view>)) return;
   view->data_row = -1;
   view->temperature = 1;
+  view->tag_len = RL_NUL_TERMINATED;
 }
 
 void rl_event_view_init(rl_event_view* view, size_t size) {

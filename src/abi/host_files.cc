@@ -36,7 +36,7 @@ class Calls {
     require_function(f.make_directories, "files.make_directories");
     require_function(f.rename, "files.rename");
     require_function(f.remove, "files.remove");
-    prefix_ = name_arg(f.prefix, f.prefix_len, "files.prefix");
+    prefix_ = name_arg(f.prefix, field_len(f.prefix, f.prefix_len), "files.prefix");
   }
 
   const std::string& prefix() const { return prefix_; }

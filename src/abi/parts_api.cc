@@ -18,7 +18,7 @@ void name_request(Request& request, const rl_request& view) {
   const auto refuse_resumed = [&](const char* field, bool given) {
     if (view.resume != nullptr && given) refuse(field, "is given beside request.resume");
   };
-  const std::string_view tag = text_arg(view.tag, view.tag_len, "request.tag");
+  const std::string_view tag = text_arg(view.tag, field_len(view.tag, view.tag_len), "request.tag");
   refuse_resumed("request.tag", !tag.empty());
   refuse_resumed("request.ordinal", view.ordinal != UINT64_MAX);
   refuse_resumed("request.sample_id", view.sample_id != 0);
@@ -35,6 +35,16 @@ void name_request(Request& request, const rl_request& view) {
   request.first_slot = view.slot;
 }
 
+// An error names the field as one of request.resume.
+SamplePtr sample_to_resume(const rl_sample_view& view) {
+  try {
+    return resumable_sample(view);
+  } catch (Error& error) {
+    rename_parameter(error, "sample.", "request.resume.");
+    throw;
+  }
+}
+
 Request request_from_view(const EngineBox& engine, const rl_request& view) {
   const auto prompt = array_arg(view.prompt, view.num_prompt, "request.prompt");
   if (view.num_samples > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
@@ -48,7 +58,7 @@ Request request_from_view(const EngineBox& engine, const rl_request& view) {
   request.num_samples = static_cast<int64_t>(view.num_samples);
   request.priority = view.priority;
   if (view.resume != nullptr) {
-    request.resume = resumable_sample(input_struct(view.resume, "request.resume"));
+    request.resume = sample_to_resume(input_struct(view.resume, "request.resume"));
   }
   name_request(request, view);
   return request;
@@ -126,6 +136,7 @@ extern "C" {
 void rl_request_init(rl_request* request, size_t size) {
   if (!init_struct(request, size, kFirstSize<rl_request>)) return;
   request->num_samples = 1;
+  request->tag_len = RL_NUL_TERMINATED;
   request->ordinal = UINT64_MAX;
 }
 

@@ -41,7 +41,7 @@ Reply reply_of(const rl_reply& given, size_t i) {
   flags_arg(given.flags, RL_TEXT_ADD_SPECIAL | RL_TEXT_ALLOW_SPECIAL, field("flags").c_str());
   if (given.text == nullptr) {
     if (given.flags != 0) refuse(field("flags").c_str(), "are given without a text");
-    if (given.text_len != 0) refuse(field("text").c_str(), "is NULL");
+    if (field_len(given.text, given.text_len) != 0) refuse(field("text").c_str(), "is NULL");
     return reply;
   }
   if (!reply.ids.empty()) refuse(field("ids").c_str(), "are given beside a text");
@@ -60,7 +60,7 @@ auto report_to(rl_status* results) {
 
 bool feed(Pipeline& pipeline, const rl_feed_row& row, int64_t timeout_ns) {
   const auto ids = array_arg(row.ids, row.num_ids, "row.ids");
-  const std::string_view tag = text_arg(row.tag, row.tag_len, "row.tag");
+  const std::string_view tag = text_arg(row.tag, field_len(row.tag, row.tag_len), "row.tag");
   if (row.json == nullptr) {
     return pipeline.feed_ids({ids.begin(), ids.end()}, std::string(tag), timeout_ns);
   }
@@ -112,7 +112,9 @@ rl_status rl_pipeline_queue(rl_pipeline* pipeline, rl_event_queue** out, rl_erro
   });
 }
 
-void rl_score_init(rl_score* score, size_t size) { init_struct(score, size, sizeof(*score)); }
+void rl_score_init(rl_score* score, size_t size) {
+  if (init_struct(score, size, sizeof(*score))) score->failure_len = RL_NUL_TERMINATED;
+}
 
 rl_status rl_pipeline_score(rl_pipeline* pipeline, const rl_score* scores, size_t count,
                             rl_status* results, rl_error** err) {
@@ -125,7 +127,9 @@ rl_status rl_pipeline_score(rl_pipeline* pipeline, const rl_score* scores, size_
   });
 }
 
-void rl_reply_init(rl_reply* reply, size_t size) { init_struct(reply, size, sizeof(*reply)); }
+void rl_reply_init(rl_reply* reply, size_t size) {
+  if (init_struct(reply, size, sizeof(*reply))) reply->text_len = RL_NUL_TERMINATED;
+}
 
 rl_status rl_pipeline_reply(rl_pipeline* pipeline, const rl_reply* replies, size_t count,
                             rl_status* results, rl_error** err) {
@@ -138,7 +142,9 @@ rl_status rl_pipeline_reply(rl_pipeline* pipeline, const rl_reply* replies, size
   });
 }
 
-void rl_feed_row_init(rl_feed_row* row, size_t size) { init_struct(row, size, sizeof(*row)); }
+void rl_feed_row_init(rl_feed_row* row, size_t size) {
+  if (init_struct(row, size, sizeof(*row))) row->json_len = row->tag_len = RL_NUL_TERMINATED;
+}
 
 rl_status rl_pipeline_feed(rl_pipeline* pipeline, const rl_feed_row* row, int64_t timeout_ns,
                            rl_error** err) {

@@ -118,8 +118,13 @@ void rl_log_record_init(rl_log_record* record, size_t size) {
   init_struct(record, size, sizeof(*record));
 }
 void rl_clock_init(rl_clock* clock, size_t size) { init_struct(clock, size, sizeof(*clock)); }
-void rl_span_init(rl_span* span, size_t size) { init_struct(span, size, sizeof(*span)); }
-void rl_files_init(rl_files* files, size_t size) { init_struct(files, size, sizeof(*files)); }
+void rl_span_init(rl_span* span, size_t size) {
+  if (!init_struct(span, size, sizeof(*span))) return;
+  span->lane_len = span->name_len = span->arg_name_len = RL_NUL_TERMINATED;
+}
+void rl_files_init(rl_files* files, size_t size) {
+  if (init_struct(files, size, sizeof(*files))) files->prefix_len = RL_NUL_TERMINATED;
+}
 void rl_allocator_init(rl_allocator* allocator, size_t size) {
   init_struct(allocator, size, sizeof(*allocator));
 }
@@ -184,12 +189,13 @@ rl_status rl_runtime_trace_span(rl_runtime* runtime, const rl_span* span, rl_err
   return guarded_callback_safe(err, runtime, [&] {
     const auto target = use(runtime, "runtime");
     const rl_span given = input_struct(span, "span");
-    const Tracer::HostSpan made = {name_arg(given.lane, given.lane_len, "span.lane"),
-                                   name_arg(given.name, given.name_len, "span.name"),
-                                   given.start_ns,
-                                   given.end_ns,
-                                   name_arg(given.arg_name, given.arg_name_len, "span.arg_name"),
-                                   given.arg_value};
+    const Tracer::HostSpan made = {
+        name_arg(given.lane, given.lane_len, "span.lane"),
+        name_arg(given.name, given.name_len, "span.name"),
+        given.start_ns,
+        given.end_ns,
+        name_arg(given.arg_name, field_len(given.arg_name, given.arg_name_len), "span.arg_name"),
+        given.arg_value};
     if (made.lane.empty()) refuse("span.lane", "is empty");
     if (made.name.empty()) refuse("span.name", "is empty");
     if (made.start_ns < 0) refuse("span.start_ns", str("is ", made.start_ns));

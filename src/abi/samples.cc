@@ -209,7 +209,7 @@ SamplePtr checked_sample(const rl_sample_view& view, size_t least_generated) {
   sample->slot = view.slot;
   sample->attempt = view.attempt;
   sample->data_row = view.data_row;
-  sample->tag = text_arg(view.tag, view.tag_len, "sample.tag");
+  sample->tag = text_arg(view.tag, field_len(view.tag, view.tag_len), "sample.tag");
   sample->finish = static_cast<FinishReason>(view.finish);
   sample->temperature = view.temperature;
   sample->scored = view.scored == 1;

@@ -65,7 +65,7 @@ std::shared_ptr<StepEvent> event_of(TrainedStep done) {
 TrainerSession::Checkpoint checkpoint_of(const rl_checkpoint& in) {
   TrainerSession::Checkpoint out;
   out.dir = path_arg(in.dir, in.dir_len, "checkpoint.dir");
-  out.host = text_arg(in.state, in.state_len, "checkpoint.state");
+  out.host = text_arg(in.state, field_len(in.state, in.state_len), "checkpoint.state");
   if (in.keep_last > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     refuse("checkpoint.keep_last", str("is ", in.keep_last));
   }
@@ -138,7 +138,7 @@ rl_status rl_trainer_set_queue(rl_trainer* trainer, rl_event_queue* queue, uint6
 
 void rl_checkpoint_init(rl_checkpoint* checkpoint, size_t size) {
   if (!init_struct(checkpoint, size, sizeof(*checkpoint))) return;
-  checkpoint->dir_len = RL_NUL_TERMINATED;
+  checkpoint->dir_len = checkpoint->state_len = RL_NUL_TERMINATED;
 }
 
 rl_status rl_trainer_save(rl_trainer* trainer, const rl_checkpoint* checkpoint, rl_bytes** path,

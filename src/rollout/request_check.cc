@@ -42,14 +42,14 @@ void check_resume(const Request& r) {
     throw Error(Code::kInvalidArgument,
                 str("a request that resumes a sample has a prompt of ", r.prompt.size(),
                     " tokens and ", r.num_samples, " samples, expected no prompt and one sample"))
-        .with_key("resume")
+        .with_key("request.resume")
         .with_expected("no prompt and one sample");
   }
   try {
     require_storable(*r.resume);
   } catch (const Error& e) {
     throw Error(Code::kInvalidArgument, str("the sample to resume is not complete: ", e.message))
-        .with_key("resume")
+        .with_key("request.resume")
         .with_expected("a sample as the engine returns it");
   }
   check_same_temperature(r);
@@ -65,7 +65,7 @@ void check_start(const Request& r) {
   if (r.resume) return check_resume(r);
   if (!r.prompt.empty()) return;
   throw Error(Code::kInvalidArgument, "the prompt has no tokens")
-      .with_key("prompt")
+      .with_key("request.prompt")
       .with_expected("at least one token id");
 }
 
@@ -107,15 +107,17 @@ void check_candidates(const Request& r, const RequestLimits& limits) {
       .with_expected("an id that may be sampled and is not a stop id, or 0");
 }
 
-// The prompt alone may exceed the limit, so the sum is never formed before both fit.
+// The tokens alone may exceed the limit, so the sum is never formed before both fit.
 void check_length(const Request& r, int64_t max_model_len) {
-  const auto prompt = static_cast<int64_t>(first_ids(r).size());
-  if (prompt <= max_model_len && r.max_new_tokens <= max_model_len - prompt) return;
+  const auto tokens = static_cast<int64_t>(first_ids(r).size());
+  if (tokens <= max_model_len && r.max_new_tokens <= max_model_len - tokens) return;
+  const char* const what =
+      r.resume ? "sequence" : "prompt";  // a resumed one has more than a prompt
   throw Error(Code::kOutOfRange,
-              str("a prompt of ", prompt, " tokens and sampling.max_new_tokens ", r.max_new_tokens,
-                  " together exceed engine.max_model_len ", max_model_len))
+              str("a ", what, " of ", tokens, " tokens and sampling.max_new_tokens ",
+                  r.max_new_tokens, " together exceed engine.max_model_len ", max_model_len))
       .with_key("sampling.max_new_tokens")
-      .with_expected(str("prompt + max_new_tokens at most ", max_model_len));
+      .with_expected(str(what, " + max_new_tokens at most ", max_model_len));
 }
 
 void check_priority(const Request& r, SchedulingPolicy policy) {
@@ -149,10 +151,11 @@ void check_blocks(const Request& r, const RequestLimits& limits) {
   const int64_t positions = positions_needed(r);
   const int64_t needed = positions / limits.block_size + (positions % limits.block_size ? 1 : 0);
   if (needed <= limits.num_blocks) return;
-  throw Error(Code::kResourceExhausted,
-              str("a sample of ", first_ids(r).size(), " prompt tokens and ", r.max_new_tokens,
-                  " new tokens needs ", needed, " KV blocks of ", limits.block_size,
-                  " tokens; the pool has ", limits.num_blocks))
+  throw Error(
+      Code::kResourceExhausted,
+      str("a sample of ", first_ids(r).size(), r.resume ? " tokens and " : " prompt tokens and ",
+          r.max_new_tokens, " new tokens needs ", needed, " KV blocks of ", limits.block_size,
+          " tokens; the pool has ", limits.num_blocks))
       .with_key("sampling.max_new_tokens")
       .with_expected(str("at most ", limits.num_blocks, " KV blocks"));
 }
@@ -214,11 +217,11 @@ void check_engine_options(const EngineOptions& options, int64_t max_positions) {
 
 void check_request(const Request& r, const RequestLimits& limits) {
   check_start(r);
-  check_range("sampling.n", r.num_samples, 1, static_cast<int64_t>(kMaxGroupSamples));
+  check_range("request.num_samples", r.num_samples, 1, static_cast<int64_t>(kMaxGroupSamples));
   check_priority(r, limits.policy);
   check_range("sampling.max_new_tokens", r.max_new_tokens, 1, std::numeric_limits<int64_t>::max());
   check_length(r, limits.max_model_len);
-  check_ids(r.resume ? "resume" : "prompt", first_ids(r), limits.vocab);
+  check_ids(r.resume ? "request.resume.ids" : "request.prompt", first_ids(r), limits.vocab);
   check_ids("sampling.stop_token_ids", r.stop_token_ids, limits.vocab);
   check_sampling(r, limits.vocab);
   check_min_tokens(r);

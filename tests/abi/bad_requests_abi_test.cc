@@ -108,8 +108,8 @@ void AbiBadRequests::expect_refused_structs() {
   };
   static const int32_t beyond[] = {1, 256}, negative[] = {-1};
   static const std::vector<int32_t> long_prompt(100000, 5);
-  refuse(RL_INVALID_ARGUMENT, "prompt", {"no tokens"}, [](auto& r) { r.num_prompt = 0; });
-  refuse(RL_INVALID_ARGUMENT, "prompt", {"no tokens"}, [](auto& r) {
+  refuse(RL_INVALID_ARGUMENT, "request.prompt", {"no tokens"}, [](auto& r) { r.num_prompt = 0; });
+  refuse(RL_INVALID_ARGUMENT, "request.prompt", {"no tokens"}, [](auto& r) {
     r.prompt = nullptr;
     r.num_prompt = 0;
   });
@@ -117,11 +117,11 @@ void AbiBadRequests::expect_refused_structs() {
          [](auto& r) { r.prompt = nullptr; });
   refuse(RL_INVALID_ARGUMENT, "request.prompt", {"impossible count 18446744073709551615"},
          [](auto& r) { r.num_prompt = kMost; });
-  refuse(RL_OUT_OF_RANGE, "prompt", {"prompt[1]", "256", "0..255"}, [](auto& r) {
+  refuse(RL_OUT_OF_RANGE, "request.prompt", {"prompt[1]", "256", "0..255"}, [](auto& r) {
     r.prompt = beyond;
     r.num_prompt = 2;
   });
-  refuse(RL_OUT_OF_RANGE, "prompt", {"prompt[0]", "-1", "0..255"}, [](auto& r) {
+  refuse(RL_OUT_OF_RANGE, "request.prompt", {"prompt[0]", "-1", "0..255"}, [](auto& r) {
     r.prompt = negative;
     r.num_prompt = 1;
   });
@@ -130,8 +130,9 @@ void AbiBadRequests::expect_refused_structs() {
            r.prompt = long_prompt.data();
            r.num_prompt = long_prompt.size();
          });
-  refuse(RL_OUT_OF_RANGE, "sampling.n", {"is 0", "1..65536"}, [](auto& r) { r.num_samples = 0; });
-  refuse(RL_OUT_OF_RANGE, "sampling.n", {"65537", "1..65536"},
+  refuse(RL_OUT_OF_RANGE, "request.num_samples", {"is 0", "1..65536"},
+         [](auto& r) { r.num_samples = 0; });
+  refuse(RL_OUT_OF_RANGE, "request.num_samples", {"65537", "1..65536"},
          [](auto& r) { r.num_samples = 65537; });
   refuse(RL_OUT_OF_RANGE, "request.num_samples", {"18446744073709551615", "65536"},
          [](auto& r) { r.num_samples = kMost; });

@@ -123,24 +123,25 @@ TEST_F(AbiEngine, WhatIsWrongWithASampleToGoOnFromIsNamed) {
     spoil(bad);
     expect_refused(resume_of(tokens(4), bad), status, key);
   };
-  refuse("sample.ids", RL_INVALID_ARGUMENT, [](auto& s) { s.ids = nullptr; });
-  refuse("sample.num_prompt", RL_OUT_OF_RANGE, [](auto& s) { s.num_prompt = s.num_ids + 1; });
-  refuse("sample.num_prompt", RL_OUT_OF_RANGE, [](auto& s) { s.num_prompt = 0; });
-  refuse("sample.logprobs", RL_INVALID_ARGUMENT, [](auto& s) { s.logprobs = nullptr; });
+  refuse("request.resume.ids", RL_INVALID_ARGUMENT, [](auto& s) { s.ids = nullptr; });
+  refuse("request.resume.num_prompt", RL_OUT_OF_RANGE,
+         [](auto& s) { s.num_prompt = s.num_ids + 1; });
+  refuse("request.resume.num_prompt", RL_OUT_OF_RANGE, [](auto& s) { s.num_prompt = 0; });
+  refuse("request.resume.logprobs", RL_INVALID_ARGUMENT, [](auto& s) { s.logprobs = nullptr; });
   refuse("sampling.temperature", RL_INVALID_ARGUMENT, [](auto& s) { s.temperature = 0.5f; });
   refuse("request.resume", RL_INVALID_ARGUMENT, [](auto& s) { s.struct_size = 8; });
   const int32_t wild[] = {1, 2, 3, 1 << 20};
-  refuse("resume", RL_OUT_OF_RANGE, [&](auto& s) {
+  refuse("request.resume.ids", RL_OUT_OF_RANGE, [&](auto& s) {
     s.ids = wild;
     s.num_ids = 4;
   });
   rl_request both = resume_of(tokens(4), good);
   both.prompt = kPrompt;
   both.num_prompt = 3;
-  expect_refused(both, RL_INVALID_ARGUMENT, "resume");
+  expect_refused(both, RL_INVALID_ARGUMENT, "request.resume");
   rl_request two = resume_of(tokens(4), good);
   two.num_samples = 2;
-  expect_refused(two, RL_INVALID_ARGUMENT, "resume");
+  expect_refused(two, RL_INVALID_ARGUMENT, "request.resume");
   expect_refused(resume_of(tokens(63), good), RL_OUT_OF_RANGE, "sampling.max_new_tokens");
 }
 

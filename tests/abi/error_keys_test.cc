@@ -134,6 +134,42 @@ TEST_F(AbiErrorKeys, AnUnscoredSampleIsNamedByItsPlace) {
   EXPECT_EQ(seen.message, "step.batch[0], sample 31 of the batch is not scored");
 }
 
+// That of the host has three tokens.
+TEST_F(AbiErrorKeys, AConversationNamesItsOwnStructs) {
+  const auto append = [&](const std::vector<int32_t>& ids, rl_error** err) {
+    const rl_content added = content_of(ids.data(), ids.size());
+    return rl_conversation_append(host_.conversation, &added, err);
+  };
+  EXPECT_EQ(refused(RL_OUT_OF_RANGE, [&](rl_error** err) { return append({256}, err); }).key,
+            "content.ids");
+  rl_conversation* none = nullptr;
+  const int32_t wild[] = {-1};
+  const rl_content prompt = content_of(wild, 1);
+  EXPECT_EQ(refused(RL_OUT_OF_RANGE,
+                    [&](rl_error** err) {
+                      return rl_conversation_create(host_.engine, &prompt, &none, err);
+                    })
+                .key,
+            "prompt.ids");
+  rl_turn turn;
+  rl_turn_init(&turn, sizeof turn);
+  turn.priority = 1;
+  const auto generate = [&](rl_error** err) {
+    return rl_conversation_generate(host_.conversation, &turn, err);
+  };
+  const Refusal priority = refused(RL_CONFLICT, generate);
+  EXPECT_EQ(priority.key, "turn.priority");
+  EXPECT_EQ(priority.message,
+            "turn.priority is 1 but engine.scheduling_policy is fcfs, which has none");
+  turn.priority = 0;
+  EXPECT_RL_OK(append(std::vector<int32_t>(58, 5), &err));
+  const Refusal length = refused(RL_OUT_OF_RANGE, generate);
+  EXPECT_EQ(length.key, "sampling.max_new_tokens");
+  EXPECT_EQ(length.message,
+            "a sequence of 61 tokens and sampling.max_new_tokens 4 together exceed "
+            "engine.max_model_len 64");
+}
+
 TEST_F(AbiErrorKeys, AStepHasSamples) {
   EXPECT_RL_OK(rl_batch_create(nullptr, 0, &batch_, &err));
   EXPECT_EQ(refused(RL_INVALID_ARGUMENT, [&](rl_error** err) { return step(err); }).key,

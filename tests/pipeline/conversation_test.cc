@@ -176,7 +176,7 @@ TEST_F(Conversations, WhatCannotBeAddedIsNamed) {
   const auto c = start();
   const auto refused = [&](Code code, std::vector<int32_t> ids, const std::string& text) {
     const Error e = expect_error(code, [&] { c->append(ids); });
-    EXPECT_EQ(e.key, "ids");
+    EXPECT_EQ(e.key, "content.ids");
     EXPECT_TRUE(contains(e.message, text));
   };
   refused(Code::kInvalidArgument, {}, "no tokens");

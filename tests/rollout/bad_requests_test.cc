@@ -48,16 +48,22 @@ BadRequest bad_resume(Code code, const char* key, std::vector<std::string> words
 std::vector<BadRequest> bad_starts() {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   return {
-      {Code::kInvalidArgument, "prompt", {"no tokens"}, [](Request& r) { r.prompt.clear(); }},
+      {Code::kInvalidArgument,
+       "request.prompt",
+       {"no tokens"},
+       [](Request& r) { r.prompt.clear(); }},
       {Code::kOutOfRange,
-       "prompt",
+       "request.prompt",
        {"prompt[1]", "256", "0..255"},
        [](Request& r) {
          r.prompt = {1, 256};
        }},
-      {Code::kOutOfRange, "prompt", {"prompt[0]", "-1"}, [](Request& r) { r.prompt = {-1}; }},
       {Code::kOutOfRange,
-       "prompt",
+       "request.prompt",
+       {"prompt[0]", "-1"},
+       [](Request& r) { r.prompt = {-1}; }},
+      {Code::kOutOfRange,
+       "request.prompt",
        {"-2147483648"},
        [](Request& r) {
          r.prompt = {1, std::numeric_limits<int32_t>::min()};
@@ -87,16 +93,16 @@ std::vector<BadRequest> bad_starts() {
        {"needs 5 KV blocks", "pool has 4"},
        [](Request& r) { r.max_new_tokens = 70; }},
       {Code::kOutOfRange,
-       "sampling.n",
+       "request.num_samples",
        {"is 0", "1..65536"},
        [](Request& r) { r.num_samples = 0; }},
-      {Code::kOutOfRange, "sampling.n", {"is -3"}, [](Request& r) { r.num_samples = -3; }},
+      {Code::kOutOfRange, "request.num_samples", {"is -3"}, [](Request& r) { r.num_samples = -3; }},
       {Code::kOutOfRange,
-       "sampling.n",
+       "request.num_samples",
        {"65537", "1..65536"},
        [](Request& r) { r.num_samples = 65537; }},
       {Code::kOutOfRange,
-       "sampling.n",
+       "request.num_samples",
        {std::to_string(kMost)},
        [](Request& r) { r.num_samples = kMost; }},
       {Code::kOutOfRange,
@@ -189,7 +195,7 @@ std::vector<BadRequest> bad_stops() {
 
 std::vector<BadRequest> bad_resumes() {
   const auto broken = [](std::vector<std::string> words, const std::function<void(Sample&)>& f) {
-    return bad_resume(Code::kInvalidArgument, "resume", std::move(words), f);
+    return bad_resume(Code::kInvalidArgument, "request.resume", std::move(words), f);
   };
   return {
       broken({"prompt_tokens is 0 of 4 ids"}, [](Sample& s) { s.prompt_tokens = 0; }),
@@ -203,8 +209,8 @@ std::vector<BadRequest> bad_resumes() {
       broken({"temperature is nan"}, [](Sample& s) { s.temperature = kNan; }),
       broken({"top_ids has 0 entries"}, [](Sample& s) { s.num_top = 3; }),
       broken({"ids holds -7 at index 3"}, [](Sample& s) { s.ids[3] = -7; }),
-      bad_resume(Code::kOutOfRange, "resume", {"resume[3]", "256", "0..255"},
-                 [](Sample& s) { s.ids[3] = 256; }),
+      bad_resume(Code::kOutOfRange, "request.resume.ids",
+                 {"request.resume.ids[3]", "256", "0..255"}, [](Sample& s) { s.ids[3] = 256; }),
       bad_resume(Code::kInvalidArgument, "sampling.temperature", {"is 1", "at 0.5"},
                  [](Sample& s) { s.temperature = 0.5f; }),
       bad_resume(Code::kInvalidArgument, "sampling.logprobs", {"is 0", "has 1"},
@@ -213,7 +219,8 @@ std::vector<BadRequest> bad_resumes() {
                    s.top_ids = {1, 2};
                    s.top_logprobs = {0, 0};
                  }),
-      bad_resume(Code::kOutOfRange, "sampling.max_new_tokens", {"90 tokens", "max_model_len 96"},
+      bad_resume(Code::kOutOfRange, "sampling.max_new_tokens",
+                 {"a sequence of 90 tokens", "max_model_len 96"},
                  [](Sample& s) {
                    s.ids.assign(90, 1);
                    s.prompt_tokens = 90;
@@ -222,11 +229,11 @@ std::vector<BadRequest> bad_resumes() {
                    s.loss_mask = {};
                  }),
       {Code::kInvalidArgument,
-       "resume",
+       "request.resume",
        {"a prompt of 3 tokens and 1 samples"},
        [](Request& r) { r.resume = std::make_shared<Sample>(partial_sample()); }},
       {Code::kInvalidArgument,
-       "resume",
+       "request.resume",
        {"2 samples"},
        [](Request& r) {
          r.prompt.clear();

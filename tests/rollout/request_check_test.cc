@@ -31,12 +31,13 @@ TEST(RequestCheck, AcceptsWhatFitsExactly) {
 TEST(RequestCheck, PromptMustHaveIdsOfTheVocabulary) {
   Request r = valid();
   r.prompt.clear();
-  EXPECT_EQ(expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); }).key, "prompt");
+  EXPECT_EQ(expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); }).key,
+            "request.prompt");
   for (const int32_t bad : {-1, 100}) {
     r.prompt = {1, bad};
     const Error e = expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); });
-    EXPECT_EQ(e.key, "prompt");
-    EXPECT_EQ(e.location, "prompt[1]");
+    EXPECT_EQ(e.key, "request.prompt");
+    EXPECT_EQ(e.location, "request.prompt[1]");
     EXPECT_TRUE(contains(e.message, std::to_string(bad)));
     EXPECT_TRUE(contains(e.expected, "0..99"));
   }
@@ -47,7 +48,7 @@ TEST(RequestCheck, CountsMustBeInRange) {
     Request r = valid();
     r.num_samples = bad;
     const Error e = expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); });
-    EXPECT_EQ(e.key, "sampling.n");
+    EXPECT_EQ(e.key, "request.num_samples");
     EXPECT_TRUE(contains(e.message, std::to_string(bad)));
   }
   for (const int64_t bad : {int64_t{0}, INT64_MIN}) {
@@ -100,7 +101,8 @@ TEST(RequestCheck, ASampleToGoOnFromMustBeWhole) {
   expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); });
   r.max_new_tokens = 10;
   r.num_samples = 2;
-  EXPECT_EQ(expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); }).key, "resume");
+  EXPECT_EQ(expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); }).key,
+            "request.resume");
   r.num_samples = 1;
   r.prompt = {1};
   expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); });
@@ -116,7 +118,7 @@ TEST(RequestCheck, ASampleToGoOnFromMustBeWhole) {
   r.sampling.temperature = 1;
   sample->ids[3] = 100;
   EXPECT_EQ(expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); }).location,
-            "resume[3]");
+            "request.resume.ids[3]");
 }
 
 TEST(RequestCheck, PriorityIsBounded) {
@@ -270,7 +272,7 @@ TEST(RequestCheck, AResumedSampleHasAsManyTopIdsAsTheRequestAsksFor) {
   s->top_ids = {1, 2, 3, 4};
   s->top_logprobs = {0, -1, 0};
   e = expect_error(Code::kInvalidArgument, [&] { check_request(r, kLimits); });
-  EXPECT_EQ(e.key, "resume");
+  EXPECT_EQ(e.key, "request.resume");
   EXPECT_TRUE(contains(e.message, "top_logprobs has 3 entries for 2 generated tokens of 2"));
   s->top_logprobs.push_back(-1);
   check_request(r, kLimits);

@@ -163,10 +163,10 @@ void expect_refused(const BadRequest& bad, const RequestLimits& limits = kLimits
 
 TEST(RequestErrors, ARequestOfItsOwnNamesKeyRangeAndValue) {
   const BadRequest all[] = {
-      {Code::kInvalidArgument, "prompt", "at least one token id", "the prompt has no tokens",
-       [](Request& r) { r.prompt.clear(); }},
-      {Code::kOutOfRange, "sampling.n", "integer 1..65536", "sampling.n is 0, outside 1..65536",
-       [](Request& r) { r.num_samples = 0; }},
+      {Code::kInvalidArgument, "request.prompt", "at least one token id",
+       "the prompt has no tokens", [](Request& r) { r.prompt.clear(); }},
+      {Code::kOutOfRange, "request.num_samples", "integer 1..65536",
+       "request.num_samples is 0, outside 1..65536", [](Request& r) { r.num_samples = 0; }},
       {Code::kOutOfRange, "sampling.max_new_tokens", "prompt + max_new_tokens at most 64",
        "a prompt of 3 tokens and sampling.max_new_tokens 62 together exceed engine.max_model_len "
        "64",
@@ -236,7 +236,7 @@ TEST(RequestErrors, AnIdIsNamedByItsPlaceInTheList) {
     spoil(r);
     return expect_error(Code::kOutOfRange, [&] { check_request(r, kLimits); }).location;
   };
-  EXPECT_EQ(location([](Request& r) { r.prompt = {1, 2, -1, 100}; }), "prompt[2]");
+  EXPECT_EQ(location([](Request& r) { r.prompt = {1, 2, -1, 100}; }), "request.prompt[2]");
   EXPECT_EQ(location([](Request& r) { r.stop_token_ids = {0, -1}; }), "sampling.stop_token_ids[1]");
   EXPECT_EQ(location([](Request& r) { r.sampling.allowed_token_ids = {100}; }),
             "sampling.allowed_token_ids[0]");
@@ -273,11 +273,11 @@ TEST(RequestErrors, WhatDoesNotGoWithAResumedSampleIsTold) {
   resume([](Request&) {})(good);
   EXPECT_NO_THROW(check_request(good, kLimits));
   const BadRequest all[] = {
-      {Code::kInvalidArgument, "resume", "no prompt and one sample",
+      {Code::kInvalidArgument, "request.resume", "no prompt and one sample",
        "a request that resumes a sample has a prompt of 1 tokens and 1 samples, expected no prompt "
        "and one sample",
        resume([](Request& r) { r.prompt = {1}; })},
-      {Code::kInvalidArgument, "resume", "no prompt and one sample",
+      {Code::kInvalidArgument, "request.resume", "no prompt and one sample",
        "a request that resumes a sample has a prompt of 0 tokens and 2 samples, expected no prompt "
        "and one sample",
        resume([](Request& r) { r.num_samples = 2; })},
@@ -290,8 +290,8 @@ TEST(RequestErrors, WhatDoesNotGoWithAResumedSampleIsTold) {
       {Code::kInvalidArgument, "sampling.logprobs", "1",
        "sampling.logprobs is 0, but the sample to resume has 1 ids per token",
        resume([](Request& r) { r.sampling.top_logprobs = 0; })},
-      {Code::kOutOfRange, "sampling.max_new_tokens", "prompt + max_new_tokens at most 64",
-       "a prompt of 4 tokens and sampling.max_new_tokens 61 together exceed engine.max_model_len "
+      {Code::kOutOfRange, "sampling.max_new_tokens", "sequence + max_new_tokens at most 64",
+       "a sequence of 4 tokens and sampling.max_new_tokens 61 together exceed engine.max_model_len "
        "64",
        resume([](Request& r) { r.max_new_tokens = 61; })},
   };

@@ -134,7 +134,9 @@ class SampleFields(Record):
     """The fields of rl_sample_view that are numbers and texts."""
 
     # unique in a pipeline, and among the engines of a runtime; from bit 48 on it is
-    # runtime.instance, so those of other processes differ. rl_pipeline_score takes it
+    # runtime.instance, so those of other processes differ. rl_pipeline_score takes it. In an input,
+    # where ordinal and slot say which sample it is, librl only returns it and names it in errors:
+    # it may be 0, and several samples may have the same; for rl_request.resume see rl_engine_submit
     sample_id: int
     # ordinal of the group: number of the prompt in the run, or of the request
     ordinal: int

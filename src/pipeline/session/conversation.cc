@@ -19,16 +19,18 @@ struct Conversation::Members {
 
 namespace {
 
-void check_added(const EngineSession& engine, int64_t before, std::span<const int32_t> ids) {
+// name: what the interface calls them.
+void check_added(const EngineSession& engine, int64_t before, std::span<const int32_t> ids,
+                 const char* name) {
   if (ids.empty()) {
-    throw Error(Code::kInvalidArgument, "no tokens are given").with_key("ids");
+    throw Error(Code::kInvalidArgument, "no tokens are given").with_key(name);
   }
-  check_ids("ids", ids, engine.vocab());
+  check_ids(name, ids, engine.vocab());
   const int64_t room = engine.max_model_len() - before;
   if (static_cast<int64_t>(ids.size()) <= room) return;
   throw Error(Code::kOutOfRange, str(ids.size(), " tokens after ", before,
                                      " exceed engine.max_model_len ", engine.max_model_len()))
-      .with_key("ids")
+      .with_key(name)
       .with_expected(str("at most ", room, " tokens"));
 }
 
@@ -48,7 +50,7 @@ Conversation::Conversation(std::shared_ptr<EngineSession> engine, std::span<cons
     : engine_(std::move(engine)),
       group_(std::make_shared<Members>()),
       sample_(std::make_shared<Sample>()) {
-  check_added(*engine_, 0, prompt);
+  check_added(*engine_, 0, prompt, "prompt.ids");
   const auto [ordinal, id] = engine_->new_identity(naming);
   group_->ordinal = ordinal;
   sample_->id = id;
@@ -111,7 +113,7 @@ std::shared_ptr<Conversation> Conversation::fork() const {
 void Conversation::append(std::span<const int32_t> ids) {
   const std::lock_guard lock(mutex_);
   require_ready();
-  check_added(*engine_, static_cast<int64_t>(sample_->ids.size()), ids);
+  check_added(*engine_, static_cast<int64_t>(sample_->ids.size()), ids, "content.ids");
   for (const int32_t id : ids) append_given(*sample_, id);
 }
 
