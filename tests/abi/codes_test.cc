@@ -146,6 +146,13 @@ TEST(Codes, OfOptionsThatTheModelWasNotOpenedWith) {
   EXPECT_EQ(rl_pipeline_create(host.model, host.options, &pipeline, nullptr), RL_CONFLICT);
 }
 
+TEST(Codes, OfPromptsThatAreNotThere) {
+  const Host host;
+  set(host.options, "data.path", "/none.jsonl");
+  rl_pipeline* pipeline = nullptr;
+  EXPECT_EQ(rl_pipeline_create(host.model, host.options, &pipeline, nullptr), RL_NOT_FOUND);
+}
+
 TEST(Codes, OfTextWithoutATokenizer) {
   const Host host;
   const char* const texts[] = {"x"};

@@ -335,9 +335,9 @@ func TestABufferAndATrainerTellOfWhatTheyDo(t *testing.T) {
 		ok(t, buffer.Put(sample))
 	}
 	next(EventGroups, 1)
-	batch := value[*Batch](t)(buffer.Take(Groups{}, 0))
+	batch := value[*Batch](t)(buffer.Take(context.Background(), Groups{}))
 	defer batch.Close()
-	event := value[*Event](t)(trainer.Step(batch, nil))
+	event := value[*Event](t)(trainer.Step(context.Background(), batch, nil))
 	defer event.Close()
 	next(EventStep, 2)
 	next(EventPublished, 2)

@@ -221,7 +221,7 @@ fn a_buffer_and_a_trainer_tell_of_what_they_do() {
     buffer.put_batch(&batch).unwrap();
     assert_eq!(next(), (rl::EventKind::Groups, 1));
     let batch = buffer.take(&rl::Groups::default(), None).unwrap().ready().unwrap();
-    trainer.step(&batch, None).unwrap();
+    trainer.step(&batch).unwrap();
     assert_eq!(next(), (rl::EventKind::Step, 2));
     assert_eq!(next(), (rl::EventKind::Published, 2));
     assert!(queue.is_empty());
