@@ -2285,8 +2285,8 @@ RL_API rl_status rl_trainer_set_loss(rl_trainer* trainer, rl_loss_fn fn, void* u
 
 typedef struct rl_tensor_info {
   size_t struct_size;
-  const void* data; /* address of the element with all indices 0, of any alignment; writable unless
-                       read_only */
+  void* data; /* address of the element with all indices 0, of any alignment; written to only where
+                 read_only is 0 */
   const int64_t* shape;   /* [num_dims]; NULL if num_dims is 0; owner: the tensor */
   const int64_t* strides; /* [num_dims], in elements, of any sign; NULL and owner as shape */
   uint64_t num_dims;      /* at most 64 */
@@ -2384,7 +2384,8 @@ typedef struct rl_weight {
   size_t struct_size;
   const char* name;
   size_t name_len;
-  const rl_tensor* tensor; /* RL_DTYPE_F32 or RL_DTYPE_BF16, with the shape of the weight */
+  rl_tensor* tensor; /* RL_DTYPE_F32 or RL_DTYPE_BF16, with the shape of the weight; only read, and
+                        the caller's */
 } rl_weight;
 
 /* Initialises an rl_weight: zeroes the `size` bytes of *weight and sets struct_size and name_len

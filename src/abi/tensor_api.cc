@@ -20,7 +20,7 @@ void stream_arg(const void* stream, const char* parameter) {
 
 void fill(rl_tensor_info& out, const Tensor& tensor) {
   const bool has_dims = !tensor.shape().empty();
-  out.data = tensor.data();
+  out.data = const_cast<void*>(tensor.data());  // read_only says whether a host may write
   out.shape = has_dims ? tensor.shape().data() : nullptr;
   out.strides = has_dims ? tensor.strides().data() : nullptr;
   out.num_dims = tensor.shape().size();

@@ -64,7 +64,7 @@ class Process {
     EXPECT_EQ(info.dtype, RL_DTYPE_F32);
     EXPECT_EQ(info.read_only, 0u);
     rl_tensor_release(tensor);
-    return {static_cast<float*>(const_cast<void*>(info.data)), info.num_elements};
+    return {static_cast<float*>(info.data), info.num_elements};
   }
   void apply() const {
     rl_event* event = nullptr;
@@ -239,7 +239,7 @@ TEST(AbiGradients, ACopyIsTheHostsOwn) {
   EXPECT_RL_OK(rl_trainer_gradient(p.trainer, "", 0, &request, &copy, &err));
   EXPECT_RL_OK(rl_tensor_get_info(copy, &info, &err));
   EXPECT_NE(info.data, p.gradients().first);
-  static_cast<float*>(const_cast<void*>(info.data))[0] += 1;
+  static_cast<float*>(info.data)[0] += 1;
   p.apply();
   other.apply();
   EXPECT_EQ(p.digest(), other.digest());

@@ -291,7 +291,7 @@ static void receive_weights(int fd, const host* h, uint64_t expected_version) {
   /* Under the number that they have where they were trained. */
   check(rl_model_set_weights(h->model, weights, count, NULL, theirs, &version, &err));
   if (version != expected_version) fail("the versions of the processes differ");
-  for (i = 0; i < count; ++i) rl_tensor_release((rl_tensor*)weights[i].tensor);
+  for (i = 0; i < count; ++i) rl_tensor_release(weights[i].tensor);
   free(weights);
 }
 /* end of region */

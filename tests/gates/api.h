@@ -55,7 +55,7 @@ inline rl_tensor_request copy_request(const Api& rl) {
   request.flags = RL_TENSOR_COPY;
   return request;
 }
-inline rl_weight weight_of(const Api& rl, const char* name, const rl_tensor* tensor) {
+inline rl_weight weight_of(const Api& rl, const char* name, rl_tensor* tensor) {
   rl_weight weight;
   rl.rl_weight_init(&weight, sizeof weight);
   weight.name = name;

@@ -927,7 +927,7 @@ pub struct rl_algo_packing {
 #[derive(Clone, Copy, Debug)]
 pub struct rl_tensor_info {
     pub struct_size: usize,
-    pub data: *const c_void,
+    pub data: *mut c_void,
     pub shape: *const i64,
     pub strides: *const i64,
     pub num_dims: u64,
@@ -954,7 +954,7 @@ pub struct rl_weight {
     pub struct_size: usize,
     pub name: *const c_char,
     pub name_len: usize,
-    pub tensor: *const rl_tensor,
+    pub tensor: *mut rl_tensor,
 }
 
 #[repr(C)]
