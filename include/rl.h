@@ -1981,11 +1981,16 @@ RL_API rl_status rl_trainer_save(rl_trainer* trainer, const rl_checkpoint* check
                                  rl_bytes** path, rl_error** err);
 
 /* Loads a checkpoint that rl_trainer_save wrote, or the newest one of a directory of them, into a
- * trainer on a model from the same files, with the options that the saved one had. It publishes the
- * weights under the version they had, and the trainer goes on with the same bits. *state is the
- * text of the host. Everything is checked first: RL_NOT_FOUND and RL_DATA_LOSS name the file,
- * RL_INCOMPATIBLE when frozen weights, the micro-batch or options of rl_options_identity, such as
- * model.path, differ from those of the saved trainer, or when the checkpoint is a pipeline's. A
+ * trainer on a model of the same configuration, whose files may be elsewhere now, with the options
+ * that the saved one had. It publishes the weights under the version they had, and the trainer goes
+ * on with the same bits. *state is the text of the host. Everything is checked first: RL_NOT_FOUND
+ * and RL_DATA_LOSS name the file. RL_INCOMPATIBLE names each option that differs, with its value
+ * now and in the saved trainer (several are the parts of the error): those of rl_options_identity
+ * that a trainer reads, as last changed by rl_trainer_set_options; trainer.max_tokens_per_device,
+ * engine.max_model_len and model.dtype as planned; model.path if the model has another
+ * configuration; and the paths of a reference and of a teacher where they are used, since their
+ * weights are not in the checkpoint. It is also the code when frozen weights differ or the
+ * checkpoint is a pipeline's. A
  * failure leaves the weights unchanged; if reading failed half-way, the optimizer is lost, and
  * steps and saves are RL_FAILED_PRECONDITION until a load succeeds. RL_BUSY while something
  * computes or requests of the model run. Thread: any. */

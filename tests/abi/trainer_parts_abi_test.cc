@@ -285,8 +285,12 @@ TEST(AbiCheckpoints, ATrainerGoesOnBitForBit) {
   EXPECT_EQ(resumed.digest(), p.digest());
   // Of other options, damaged, and none.
   const Process other(0, 2, {{"optimizer.beta1", "0.8"}});
-  EXPECT_EQ(rl_trainer_load(other.trainer, saved.c_str(), saved.size(), &state, nullptr),
+  rl_error* refused = nullptr;
+  EXPECT_EQ(rl_trainer_load(other.trainer, saved.c_str(), saved.size(), &state, &refused),
             RL_INCOMPATIBLE);
+  EXPECT_EQ(text_of(refused, RL_ERROR_KEY), "optimizer.beta1");
+  EXPECT_EQ(text_of(refused, RL_ERROR_EXPECTED), get_text(p.options, "optimizer.beta1"));
+  rl_error_release(refused);
   EXPECT_EQ(rl_trainer_load(p.trainer, "/nowhere", RL_NUL_TERMINATED, &state, nullptr),
             RL_NOT_FOUND);
   std::filesystem::resize_file(saved + "/masters.safetensors", 100);

@@ -100,7 +100,12 @@ TEST(TrainerCheckpoint, OptionsThatWereChangedArePartOfIt) {
   changed.step(2);
   changed.trainer->save({dir.file("c"), "", 0, false});
   Process first, same({"optimizer.lr=1e-4"});
-  expect_error(Code::kIncompatible, [&] { first.trainer->load(dir.file("c")); });
+  const Error e = expect_error(Code::kIncompatible, [&] { first.trainer->load(dir.file("c")); });
+  EXPECT_EQ(e.key, "optimizer.lr");
+  const std::string then = slower.get_text("optimizer.lr");
+  EXPECT_EQ(e.expected, then);
+  EXPECT_TRUE(contains(e.message, "optimizer.lr is ") && contains(e.message, "it was " + then))
+      << e.message;
   same.trainer->load(dir.file("c"));
   expect_same_future(changed, same, 3);
 }
@@ -226,6 +231,69 @@ TEST(TrainerCheckpoint, WhatDoesNotBelongIsRefused) {
   p.step(3);
 }
 
+// Relative paths, other mounts and other machines.
+TEST(TrainerCheckpoint, TheModelMayBeElsewhereAndMaySampleOtherwise) {
+  const TempDir dir, elsewhere;
+  Process p;
+  const std::string path = p.options.get_string("model.path"), moved = elsewhere.file("moved");
+  std::filesystem::copy(path, moved, std::filesystem::copy_options::recursive);
+  p.step(1);
+  p.trainer->save({dir.file("c"), "", 0, false});
+  Process other({str("model.path=", moved), "sampling.temperature=0.5", "sampling.top_k=7"});
+  other.trainer->load(dir.file("c"));
+  expect_same_future(p, other, 2);
+}
+
+TEST(TrainerCheckpoint, EveryOptionThatDiffersIsNamed) {
+  const TempDir dir;
+  Process p;
+  p.step(1);
+  p.trainer->save({dir.file("c"), "", 0, false});
+  Process other({"optimizer.beta1=0.8", "trainer.epochs=2", "sampling.top_k=7"});
+  const Error e = expect_error(Code::kIncompatible, [&] { other.trainer->load(dir.file("c")); });
+  ASSERT_EQ(e.parts.size(), 2u) << e.message;
+  EXPECT_EQ(e.parts[0].key, "optimizer.beta1");
+  EXPECT_EQ(e.parts[1].key, "trainer.epochs");
+  EXPECT_EQ(e.parts[1].expected, "1");
+  EXPECT_EQ(e.parts[1].message, str("trainer.epochs is 2, but it was 1 in the trainer that saved ",
+                                    dir.file("c/step_000001")));
+  EXPECT_EQ(e.parts[1].location, dir.file("c/step_000001"));
+}
+
+// The weights of a frozen reference are in no checkpoint.
+TEST(TrainerCheckpoint, AReferenceCountsByItsPath) {
+  const TempDir dir, elsewhere;
+  const std::string kl = "algo.kl.where=loss";
+  Process p({kl});
+  const std::string path = p.options.get_string("model.path"), moved = elsewhere.file("moved");
+  std::filesystem::copy(path, moved, std::filesystem::copy_options::recursive);
+  p.step(1);
+  p.trainer->save({dir.file("c"), "", 0, false});
+  Process other({kl, str("model.path=", moved)});
+  const Error e = expect_error(Code::kIncompatible, [&] { other.trainer->load(dir.file("c")); });
+  EXPECT_EQ(e.key, "model.reference_path");
+  EXPECT_EQ(e.expected, path);
+  Process same({kl, str("model.path=", moved), str("model.reference_path=", path)});
+  same.trainer->load(dir.file("c"));
+  expect_same_future(p, same, 2);
+}
+
+TEST(TrainerIdentity, AnOptionThatIsNotStoredHasItsDefault) {
+  require_same_identity({}, {{"trainer.epochs", "1"}}, "c");
+  EXPECT_EQ(expect_error(Code::kIncompatible,
+                         [] {
+                           require_same_identity({}, {{"trainer.epochs", "2"}}, "c");
+                         })
+                .key,
+            "trainer.epochs");
+  EXPECT_EQ(expect_error(Code::kIncompatible,
+                         [] {
+                           require_same_identity({{"trainer.of_later", "2"}}, {}, "c");
+                         })
+                .message,
+            "trainer.of_later is empty, but it was 2 in the trainer that saved c");
+}
+
 TEST(TrainerCheckpoint, NothingElseUsesTheWeightsMeanwhile) {
   const TempDir dir;
   Process p({"model.compute_copies=2"});
@@ -252,23 +320,30 @@ TEST(TrainerCheckpoint, NothingElseUsesTheWeightsMeanwhile) {
 
 TEST(TrainerState, HasAFormOfItsOwn) {
   for (const TrainerState& state :
-       {TrainerState{}, TrainerState{7, 0.25, "a \"text\"\n"}, TrainerState{1, {}, "x"}}) {
+       {TrainerState{}, TrainerState{7, 0.25, "a \"text\"\n"},
+        TrainerState{1, {}, "x", {{"optimizer.lr", "0.1"}, {"model.freeze", ""}}}}) {
     const TrainerState read = parse_trainer_state(render_trainer_state(state), "m");
     EXPECT_EQ(read.steps, state.steps);
     EXPECT_EQ(read.kl_coef, state.kl_coef);
     EXPECT_EQ(read.host, state.host);
+    EXPECT_EQ(read.identity, state.identity);
   }
   const auto refused = [](Code code, const char* text) {
     EXPECT_EQ(expect_error(code, [&] { parse_trainer_state(text, "m"); }).location.substr(0, 1),
               "m")
         << text;
   };
-  refused(Code::kIncompatible, R"({"trainer_format": 2, "steps": 1, "host": ""})");
-  refused(Code::kDataLoss, R"({"steps": 1, "host": ""})");
-  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": -1, "host": ""})");
-  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": 1, "host": 2})");
-  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": 1, "host": "", "kl_coef": -1})");
-  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": 1, "host": "", "more": 1})");
+  refused(Code::kIncompatible, R"({"trainer_format": 2, "steps": 1, "host": "", "options": {}})");
+  refused(Code::kDataLoss, R"({"steps": 1, "host": "", "options": {}})");
+  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": -1, "host": "", "options": {}})");
+  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": 1, "host": 2, "options": {}})");
+  refused(Code::kDataLoss,
+          R"({"trainer_format": 1, "steps": 1, "host": "", "kl_coef": -1, "options": {}})");
+  refused(Code::kDataLoss,
+          R"({"trainer_format": 1, "steps": 1, "host": "", "more": 1, "options": {}})");
+  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": 1, "host": ""})");
+  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": 1, "host": "", "options": [1]})");
+  refused(Code::kDataLoss, R"({"trainer_format": 1, "steps": 1, "host": "", "options": {"a": 1}})");
   refused(Code::kDataLoss, R"([1])");
 }
 

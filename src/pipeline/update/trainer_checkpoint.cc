@@ -1,11 +1,13 @@
 // Everything but weights and optimizer is checked before a load, which overwrites the host's model.
 #include "core/error.h"
-#include "core/hash.h"
 #include "pipeline/session/step_watch.h"
 #include "pipeline/update/trainer_session_impl.h"
 
 namespace rl {
 namespace {
+
+// In place of the digest of a run's options: those of a trainer are in its state, by name.
+constexpr const char* kTrainerDigest = "trainer";
 
 // Of two checkpoints of a directory: their names are numbers with leading zeros.
 bool is_later(const std::string& a, const std::string& b) {
@@ -24,10 +26,6 @@ void end_other_branch(FileSystem& fs, const TrainerSession::Checkpoint& checkpoi
 
 }  // namespace
 
-std::string TrainerSession::config_digest() const {
-  return checkpoint_digest(impl_->settings.set, impl_->plan, digest64("trainer"));
-}
-
 std::string TrainerSession::save(const Checkpoint& checkpoint) {
   const std::lock_guard turn(computing_);
   std::string path;
@@ -41,9 +39,9 @@ std::string TrainerSession::save_steady(const Checkpoint& checkpoint) {
   FileSystem& fs = model_->runtime().fs();
   CheckpointMeta meta;
   meta.step = static_cast<int64_t>(impl_->steps);
-  meta.config_digest = config_digest();
-  meta.pipeline =
-      render_trainer_state({impl_->steps, impl_->update.adaptive_kl(), checkpoint.host});
+  meta.config_digest = kTrainerDigest;
+  meta.pipeline = render_trainer_state({impl_->steps, impl_->update.adaptive_kl(), checkpoint.host,
+                                        trainer_identity(impl_->settings, impl_->plan, *model_)});
   const CheckpointRules rules{.keep_last = checkpoint.keep_last,
                               .replace_existing = checkpoint.replace_existing};
   end_other_branch(fs, checkpoint, meta.step);
@@ -62,13 +60,15 @@ TrainerState TrainerSession::load(const std::string& path) {
   PolicyUpdate& update = impl_->update;
   const std::string found = latest_checkpoint(fs, path).value_or(path);
   update.trainer().require_same_frozen(fs, found);
-  const CheckpointMeta meta = read_checkpoint_meta(fs, found, config_digest());
+  const CheckpointMeta meta = read_checkpoint_meta(fs, found, kTrainerDigest);
   TrainerState state = parse_trainer_state(meta.pipeline, found + "/manifest.json");
   if (state.steps != static_cast<uint64_t>(meta.step)) {
     throw Error(Code::kDataLoss, str(found, " is the checkpoint of step ", meta.step,
                                      " but its trainer has made ", state.steps))
         .with_location(found);
   }
+  require_same_identity(state.identity, trainer_identity(impl_->settings, impl_->plan, *model_),
+                        found);
   const LoadedModel::RunLease run(*model_, "loading a checkpoint");
   const LoadedModel::WriteLease write(*model_, runtime.busy_timeout_ns());
   const Publication publication(*this);

@@ -137,7 +137,6 @@ class TrainerSession {
   void run_update(FunctionRef<void()> begin);
   TrainedStep finished(UpdateResult result);
   std::optional<uint64_t> publish_packed();
-  std::string config_digest() const;
   std::string save_steady(const Checkpoint& checkpoint);  // while the weights cannot change
   std::shared_ptr<LoadedModel> model_;
   class Turn;

@@ -30,7 +30,10 @@ uint64_t number(const json& object, const char* key, const std::string& location
 }  // namespace
 
 std::string render_trainer_state(const TrainerState& state) {
-  json object = {{"trainer_format", kFormat}, {"steps", state.steps}, {"host", state.host}};
+  json object = {{"trainer_format", kFormat},
+                 {"steps", state.steps},
+                 {"host", state.host},
+                 {"options", state.identity}};
   if (state.kl_coef) object["kl_coef"] = *state.kl_coef;
   return object.dump();
 }
@@ -56,7 +59,13 @@ TrainerState parse_trainer_state(const std::string& text, const std::string& loc
     if (!kl->is_number() || !(kl->get<double>() >= 0)) fail(location, "kl_coef", "a coefficient");
     state.kl_coef = kl->get<double>();
   }
-  if (object.size() != (state.kl_coef ? 4u : 3u)) fail(location, "pipeline", "of known keys");
+  const auto options = object.find("options");
+  if (options == object.end() || !options->is_object()) fail(location, "options", "an object");
+  for (const auto& [key, value] : options->items()) {
+    if (!value.is_string()) fail(location, "options", "an object of texts");
+    state.identity[key] = value.get<std::string>();
+  }
+  if (object.size() != (state.kl_coef ? 5u : 4u)) fail(location, "pipeline", "of known keys");
   return state;
 }
 

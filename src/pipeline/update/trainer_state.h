@@ -5,12 +5,15 @@
 #include <optional>
 #include <string>
 
+#include "pipeline/update/trainer_identity.h"
+
 namespace rl {
 
 struct TrainerState {
   uint64_t steps = 0;             // training steps done
   std::optional<double> kl_coef;  // of the adaptive controller
   std::string host;               // UTF-8, returned unread
+  TrainerIdentity identity = {};  // of the trainer that saved
 };
 
 std::string render_trainer_state(const TrainerState& state);
