@@ -241,7 +241,12 @@ std::vector<SamplePtr> scored_copies(const BatchBox& batch) {
 }
 
 void name_place(SampleError& error, const BatchBox& batch, const char* name) {
-  const auto found = std::ranges::find(batch.samples, error.sample, &SamplePtr::get);
+  auto found = std::ranges::find(batch.samples, error.sample, &SamplePtr::get);
+  if (found == batch.samples.end()) {  // a sample that was completed for the step is a copy
+    found = std::ranges::find_if(batch.samples, [&](const SamplePtr& s) {
+      return s->id == error.id && s->ordinal == error.ordinal && s->slot == error.slot;
+    });
+  }
   if (found == batch.samples.end()) return;
   const std::string place = str(name, "[", found - batch.samples.begin(), "]");
   error.message = str(place, ", ", error.message);

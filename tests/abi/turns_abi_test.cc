@@ -294,7 +294,7 @@ TEST(TokenRewards, GoThroughBatchAndBuffer) {
   rl_event* step = nullptr;
   rl_error* err = nullptr;
   EXPECT_EQ(train(host.trainer, taken, &step, &err), RL_INVALID_ARGUMENT);  // grpo reads none
-  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "token_rewards");
+  EXPECT_EQ(text_of(err, RL_ERROR_KEY), "step.batch[0].token_rewards");
   rl_error_release(err);
   rl_batch_release(taken);
   rl_batch_release(batch);

@@ -272,7 +272,7 @@ TEST(DistillRows, TakesTheBatchesOfAHost) {
   const std::vector<double> advantages(8, 1.0);
   const Error e =
       expect_error(Code::kConflict, [&] { trainer.step_with_advantages(batch, advantages); });
-  EXPECT_EQ(e.key, "advantages");
+  EXPECT_EQ(e.key, "step.advantages");
   EXPECT_EQ(e.other_key, "algo.distill.rewards");
 }
 

@@ -147,7 +147,7 @@ TEST(InertOptions, GivenAdvantagesRefuseWhatMakesThemOutOfRewards) {
     const std::vector<Error> errors = refusals([&] { trainer.step_with_advantages(batch, one); });
     const std::string key = assignments.front().substr(0, assignments.front().find('='));
     EXPECT_TRUE(names(errors, key, "advantages are given"));
-    for (const Error& e : errors) EXPECT_EQ(e.key, "advantages");
+    for (const Error& e : errors) EXPECT_EQ(e.key, "step.advantages");
   }
 }
 

@@ -121,14 +121,14 @@ TEST(PartsRefusals, AdvantagesAreOnePerSampleOfAPolicy) {
     const Error e = expect_error(Code::kInvalidArgument, [&] {
       b.trainer().step_with_advantages(batch, std::vector<double>(count, 1.0));
     });
-    EXPECT_EQ(e.key, "advantages");
+    EXPECT_EQ(e.key, "step.advantages");
     EXPECT_EQ(e.message, str(count, " advantages for 8 samples"));
   }
   Bench given({"algo.objective=sft"});
   const Error e = expect_error(Code::kConflict, [&] {
     given.trainer().step_with_advantages(batch, std::vector<double>(8, 1.0));
   });
-  EXPECT_EQ(e.key, "advantages");
+  EXPECT_EQ(e.key, "step.advantages");
   EXPECT_EQ(e.other_key, "algo.objective");
   EXPECT_TRUE(contains(e.message, "algo.objective = sft ignores them"));
 }

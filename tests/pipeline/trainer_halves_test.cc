@@ -269,7 +269,7 @@ TEST(TrainerHalves, AdvantagesMayBeGiven) {
                      halves.trainer->backward({batch, rewards, std::span(advantages).first(7), {}});
                    })
           .key,
-      "advantages");
+      "step.advantages");
   EXPECT_EQ(expect_error(Code::kFailedPrecondition,
                          [&] {
                            halves.trainer->backward({batch, rewards, {}, {}});

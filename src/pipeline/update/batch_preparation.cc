@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/violations.h"
+#include "data/sample_error.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/update/step_metrics.h"
 
@@ -146,6 +147,12 @@ double sum_of_trained(const Sample& sample, std::span<const double> token_reward
   return sum;
 }
 
+[[noreturn]] void refuse_token_rewards(const Sample& sample, std::string what) {
+  SampleError error(Code::kInvalidArgument, sample, std::move(what));
+  error.key = error.field = "token_rewards";
+  throw error;
+}
+
 // Token rewards of all samples, one after another; empty if no sample has any.
 std::vector<double> flat_token_rewards(Advantage kind, std::span<const SamplePtr> samples,
                                        std::span<const std::vector<double>> given) {
@@ -155,15 +162,13 @@ std::vector<double> flat_token_rewards(Advantage kind, std::span<const SamplePtr
     const auto tokens = static_cast<size_t>(samples[i]->generated());
     const size_t count = given[i].size();
     if (count != 0 && kind != Advantage::kCustom && !has_token_rewards(kind)) {
-      throw Error(Code::kInvalidArgument,
-                  str(sample_name(*samples[i]), " has token rewards, but algo.advantage = ",
-                      advantage_name(kind), " reads none"))
-          .with_key("token_rewards");
+      refuse_token_rewards(
+          *samples[i],
+          str(" has token rewards, but algo.advantage = ", advantage_name(kind), " reads none"));
     }
     if (count != 0 && count != tokens) {
-      throw Error(Code::kInvalidArgument, str(sample_name(*samples[i]), " has ", count,
-                                              " token rewards for ", tokens, " tokens"))
-          .with_key("token_rewards");
+      refuse_token_rewards(*samples[i],
+                           str(" has ", count, " token rewards for ", tokens, " tokens"));
     }
     flat.insert(flat.end(), given[i].begin(), given[i].end());
     flat.resize(flat.size() + tokens - count);
@@ -283,7 +288,7 @@ void BatchPreparation::refuse_beside_given() const {
   for (const auto& [key, setting] : beside_given_) {
     violations.add(Error(Code::kConflict,
                          str("advantages are given, but ", setting, " computes them from rewards"))
-                       .with_key("advantages")
+                       .with_key("step.advantages")
                        .with_other_key(key));
   }
   violations.throw_any();
@@ -303,7 +308,7 @@ PreparedBatch BatchPreparation::prepare_given(std::span<const SamplePtr> all,
   if (!reads_rewards_) {
     throw Error(Code::kConflict,
                 "advantages are given, but algo.distill.rewards = false ignores them")
-        .with_key("advantages")
+        .with_key("step.advantages")
         .with_other_key("algo.distill.rewards");
   }
   refuse_beside_given();

@@ -74,13 +74,13 @@ void check_given(Objective objective, size_t num_samples, std::span<const double
   if (!is_rl(objective)) {
     throw Error(Code::kConflict, str("advantages are given, but algo.objective = ",
                                      objective_name(objective), " ignores them"))
-        .with_key("advantages")
+        .with_key("step.advantages")
         .with_other_key("algo.objective");
   }
   if (num_samples == advantages.size()) return;
   throw Error(Code::kInvalidArgument,
               str(advantages.size(), " advantages for ", num_samples, " samples"))
-      .with_key("advantages");
+      .with_key("step.advantages");
 }
 
 std::vector<SampleRewards> own_rewards(std::span<const SamplePtr> samples) {
