@@ -54,6 +54,8 @@ MAP_HEAD = """/* Symbols of librl.so; everything that is not named here stays in
 # Codes that any call may return, which functions.yml does not list.
 COMMON = ["RL_INVALID_ARGUMENT", "RL_STALE_HANDLE", "RL_WRONG_HANDLE", "RL_WRONG_THREAD",
           "RL_FORKED", "RL_OUT_OF_MEMORY", "RL_INTERNAL"]
+# What rl.h may include: no header of a driver or another library, which a host may not have.
+INCLUDES = ("stddef.h", "stdint.h")
 SKIPPED = 77  # of a test that does not apply; SKIP_RETURN_CODE of ctest
 
 
@@ -239,6 +241,9 @@ def check():
                  "without RL_OK and those of any call"
                  for name, codes in listed_codes().items()
                  if codes != [c for c in order if c in codes and c not in ["RL_OK", *COMMON]]]
+    problems += [f"rl.h includes {name}, and it may include {', '.join(INCLUDES)}"
+                 for name in re.findall(r'^\s*#\s*include\s*[<"](.*?)[>"]', header_text(), re.M)
+                 if name not in INCLUDES]
     numbers = re.findall(r"value: (\d+)", errors_text())
     problems += [f"status {n} has two names" for n in sorted(set(numbers)) if numbers.count(n) > 1]
     return problems
