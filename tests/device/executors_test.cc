@@ -264,7 +264,7 @@ std::vector<int64_t> cpus_of_worker(Executor& executor) {
 
 TEST(MakeExecutor, WorkersRunOnTheCpusOfTheList) {
   const CpuMask all = CpuMask::of_this_thread();
-  if (all.count() < 2) GTEST_SKIP() << "this process may use only one CPU";
+  if (all.count() < 2) GTEST_SKIP() << "two usable cores are needed, and this process has one";
   std::vector<int64_t> usable;
   for (int64_t cpu = 0; cpu < CpuMask::kMaxCpus; ++cpu) {
     if (all.has(cpu)) usable.push_back(cpu);
