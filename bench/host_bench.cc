@@ -65,7 +65,12 @@ class Host {
   static constexpr uint64_t kGroup = 8;
   uint64_t samples() const { return prompts_ * kGroup; }
 
-  uint64_t capacity() const { return stats().feed_capacity; }
+  // The cheapest call of a live handle.
+  uint64_t version() const {
+    uint64_t version = 0;
+    call(rl_model_version, model_, &version);
+    return version;
+  }
 
   void start() {
     const int32_t ids[] = {1, 2, 3};
@@ -129,7 +134,7 @@ double empty_call_ns(const std::string& model) {
   std::vector<double> each;
   for (int batch = 0; batch < kBatches; ++batch) {
     const int64_t start = now_ns();
-    for (int i = 0; i < kCalls; ++i) host.capacity();
+    for (int i = 0; i < kCalls; ++i) host.version();
     each.push_back(static_cast<double>(now_ns() - start) / kCalls);
   }
   return median(each);
@@ -174,7 +179,7 @@ void run(const std::string& model, const std::string& out, bool quick) {
   const double waiting = outstanding_samples(model, quick ? 2 : 1250);
   std::ofstream file(out);
   file << "{\n  \"abi_call_ns\": {\"unit\": \"ns\", \"value\": " << call_ns
-       << ", \"at_most\": 150},\n"
+       << ", \"at_most\": 60},\n"
        << "  \"reward_event_us\": {\"unit\": \"us\", \"value\": " << event_us
        << ", \"at_most\": 20},\n"
        << "  \"outstanding_samples\": {\"unit\": \"samples\", \"value\": " << waiting
