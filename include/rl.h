@@ -197,8 +197,9 @@ RL_API const char* rl_feature_name(size_t index);
  * the library. Thread: any; callback-safe. */
 RL_API const char* rl_status_name(rl_status status);
 
-/* The value of an integer constant of this header by name, such as "RL_EVENT_SCORE". RL_NOT_FOUND
- * when there is no such constant. Thread: any. */
+/* The value of an integer constant by name, such as "RL_EVENT_SCORE"; flags are never negative.
+ * RL_NOT_FOUND when there is no such constant. The values are those of the library: the
+ * RL_ABI_VERSION of a header cannot be looked up here. Thread: any. */
 RL_API rl_status rl_constant(const char* name, size_t name_len, int64_t* value, rl_error** err);
 
 /* ---- bytes ---- */
@@ -351,7 +352,9 @@ RL_API rl_status rl_options_clone(const rl_options* options, rl_options** out, r
 RL_API void rl_options_destroy(rl_options* options);
 
 /* Typed setters of an option. Integer options (I64, U64, DURATION_NS, BYTES) take either integer
- * setter if the value fits; set_string also takes ENUM. Nothing else is converted. Thread: any. */
+ * setter if the value fits; set_string also takes ENUM. Nothing else is converted: RL_WRONG_TYPE.
+ * Also RL_UNKNOWN_OPTION (key), RL_OUT_OF_RANGE (value) and RL_NOT_IN_BUILD (this build
+ * accepts only the default, see rl_option_info.unsupported_reason). Thread: any. */
 RL_API rl_status rl_options_set_bool(rl_options* options, const char* key, size_t key_len,
                                      uint32_t value, rl_error** err);
 RL_API rl_status rl_options_set_i64(rl_options* options, const char* key, size_t key_len,
@@ -370,8 +373,9 @@ RL_API rl_status rl_options_set_i64_list(rl_options* options, const char* key, s
                                          const int64_t* values, size_t count, rl_error** err);
 
 /* Sets an option of any type from text, for command lines and files: "true", "12", "3e-6", "30s",
- * "2GiB", "a,b,c" (list elements are separated by commas; "\," is a comma inside one). Thread:
- * any. */
+ * "2GiB", "a,b,c" (list elements are separated by commas; "\," is a comma inside one).
+ * RL_WRONG_TYPE for a text that is no value of the option's type; other codes are those of the
+ * typed setters. Thread: any. */
 RL_API rl_status rl_options_set_text(rl_options* options, const char* key, size_t key_len,
                                      const char* text, size_t text_len, rl_error** err);
 
@@ -507,10 +511,11 @@ typedef void (*rl_log_fn)(void* user_data, const rl_log_record* record);
 /* Frees what user_data refers to. Called exactly once, on the thread that drops the callback. */
 typedef void (*rl_destroy_fn)(void* user_data);
 
-/* Creates a runtime. header_abi is RL_ABI_VERSION; a library that cannot serve it is
- * RL_INCOMPATIBLE with both numbers. Reads runtime.* and model.dtype and checks the whole set.
- * options may be NULL: then all options have their defaults. Starts threads, reads no files.
- * Thread: any. */
+/* Creates a runtime. header_abi is the RL_ABI_VERSION of the header that the caller was written
+ * for; a library that cannot serve it is RL_INCOMPATIBLE with both numbers. Reads runtime.* and
+ * model.dtype and checks the whole set: RL_CONFLICT names options that contradict one another,
+ * RL_OUT_OF_RANGE more runtime.threads than the process may use. options may be NULL: then all
+ * options have their defaults. Starts threads, reads no files. Thread: any. */
 RL_API rl_status rl_runtime_create(uint32_t header_abi, const rl_options* options, rl_runtime** out,
                                    rl_error** err);
 
@@ -581,8 +586,8 @@ typedef struct rl_plan_info {
   int64_t max_tokens;      /* rows of a training micro-batch, from which the size of forwards
                               follows; 0 without a trainer and forwards */
   int64_t kv_blocks;       /* blocks in the KV pool of each engine; 0 without an engine */
-  int64_t threads;
-  int32_t dtype; /* compute dtype, RL_DTYPE_F32 or RL_DTYPE_BF16 */
+  int64_t threads;         /* compute threads, the calling thread included */
+  int32_t dtype;           /* compute dtype, RL_DTYPE_F32 or RL_DTYPE_BF16 */
   int32_t reserved;
 } rl_plan_info;
 
@@ -602,9 +607,9 @@ typedef struct rl_plan_item {
   const char* name;  /* owner: the plan */
   const char* phase; /* phase that uses the bytes: "always", "shared" (by the phases of a pipeline),
                         "rollout", "train", "critic", "reward" or "teacher"; owner: the plan */
-  uint64_t bytes;
-  int32_t kind;         /* RL_PLAN_ARENA, RL_PLAN_PART or RL_PLAN_OUTSIDE */
-  int32_t device;       /* whose memory it is: RL_DEVICE_CPU */
+  uint64_t bytes;    /* size of the item */
+  int32_t kind;      /* RL_PLAN_ARENA, RL_PLAN_PART or RL_PLAN_OUTSIDE */
+  int32_t device;    /* whose memory it is: RL_DEVICE_CPU */
   int32_t device_index; /* number of the device among those of its kind; 0 for RL_DEVICE_CPU */
   int32_t reserved;
 } rl_plan_item;
@@ -615,8 +620,10 @@ RL_API void rl_plan_item_init(rl_plan_item* item, size_t size);
 
 /* Plans the memory for a use of model.path, as the options say. Training is planned for steps of
  * pipeline.prompts_per_step times pipeline.samples_per_prompt samples, also where the host makes
- * the samples. A budget that even the smallest plan exceeds is RL_RESOURCE_EXHAUSTED; its text
- * names the phase, the bytes, and the options to change with what each saves. Thread: any. */
+ * the samples; a step of rl_trainer_step may have fewer or more. A budget that even the smallest
+ * plan exceeds is RL_RESOURCE_EXHAUSTED; its text names the phase, the bytes, and the options to
+ * change with what each saves. RL_NOT_FOUND, RL_DATA_LOSS and RL_UNSUPPORTED for model.path as
+ * rl_model_open. Thread: any. */
 RL_API rl_status rl_plan_create(const rl_options* options, int32_t use, rl_plan** out,
                                 rl_error** err);
 
@@ -647,21 +654,21 @@ RL_API rl_status rl_plan_text(const rl_plan* plan, rl_bytes** out, rl_error** er
 
 typedef struct rl_model_info {
   size_t struct_size;
-  const char* family; /* "llama", "qwen2", "qwen3", "mistral" or "gemma3"; owner: the library */
-  int64_t vocab;      /* size of the vocabulary: rows of the embedding */
-  int64_t hidden;
-  int64_t layers;
-  int64_t heads; /* number of query heads */
-  int64_t kv_heads;
-  int64_t head_dim;
-  int64_t ffn;
-  int64_t max_position; /* longest sequence by the model's configuration, in tokens */
-  int64_t bos_id;       /* id of the token; -1 when there is none */
-  int64_t pad_id;       /* id of the token; -1 when there is none */
-  uint64_t num_eos_ids; /* number of ids that rl_model_eos_ids returns */
-  int32_t dtype;        /* compute dtype, RL_DTYPE_F32 or RL_DTYPE_BF16 */
-  uint32_t has_tokenizer;
-  uint32_t tied_head; /* 1: the head shares the embedding's weights */
+  const char* family;     /* "llama", "qwen2", "qwen3", "mistral" or "gemma3"; owner: the library */
+  int64_t vocab;          /* size of the vocabulary: rows of the embedding */
+  int64_t hidden;         /* width of a hidden state, and of a row of the embedding */
+  int64_t layers;         /* number of transformer blocks */
+  int64_t heads;          /* number of query heads */
+  int64_t kv_heads;       /* number of heads of keys and values */
+  int64_t head_dim;       /* width of a head */
+  int64_t ffn;            /* inner width of the feed-forward layers */
+  int64_t max_position;   /* longest sequence by the model's configuration, in tokens */
+  int64_t bos_id;         /* id of the token; -1 when there is none */
+  int64_t pad_id;         /* id of the token; -1 when there is none */
+  uint64_t num_eos_ids;   /* number of ids that rl_model_eos_ids returns */
+  int32_t dtype;          /* compute dtype, RL_DTYPE_F32 or RL_DTYPE_BF16 */
+  uint32_t has_tokenizer; /* 1: rl_model_encode and rl_model_decode work */
+  uint32_t tied_head;     /* 1: the head shares the embedding's weights */
   uint32_t reserved;
 } rl_model_info;
 
@@ -685,9 +692,11 @@ RL_API void rl_model_info_init(rl_model_info* info, size_t size);
 /* Opens model.path: a Hugging Face directory of a family listed at rl_model_info (SmolLM2 is a
  * llama), or a GGUF file of a llama or qwen2. options may be NULL: then those of the runtime hold.
  * The plan of `use` is checked against the budget before weights are read; an engine and a trainer
- * on a model opened with RL_USE_PARTS take their sizes from one common plan. A broken file is
- * RL_DATA_LOSS with file, offset and tensor; another family, or a setting of the model that librl
- * does not implement, is RL_UNSUPPORTED with what is supported. Thread: any. */
+ * on a model opened with RL_USE_PARTS take their sizes from one common plan. RL_NOT_FOUND names a
+ * path without a model, RL_IO a file that cannot be read. A broken file is RL_DATA_LOSS with file,
+ * offset and tensor; another family, or a setting of the model that librl does not implement, is
+ * RL_UNSUPPORTED with what is supported. RL_CONFLICT names an option that differs from that of the
+ * runtime, RL_RESOURCE_EXHAUSTED the budget. RL_BUSY while something computes. Thread: any. */
 RL_API rl_status rl_model_open(rl_runtime* runtime, const rl_options* options, int32_t use,
                                rl_model** out, rl_error** err);
 
@@ -699,20 +708,22 @@ RL_API void rl_model_destroy(rl_model* model);
 RL_API rl_status rl_model_options(const rl_model* model, rl_options** out, rl_error** err);
 
 /* Saves the model as a Hugging Face directory that transformers can open: configuration, weights in
- * dtype (RL_DTYPE_F32 or RL_DTYPE_BF16), tokenizer. The directory appears complete by one rename or
- * not at all. An existing one is RL_ALREADY_EXISTS without RL_SAVE_REPLACE. RL_BUSY while the
- * weights are being trained. Thread: any. */
+ * dtype (RL_DTYPE_F32 or RL_DTYPE_BF16), tokenizer if there is one. flags: 0 or RL_SAVE_REPLACE.
+ * Directories above dir are made if needed. The directory appears complete by one rename or not at
+ * all. An existing one is RL_ALREADY_EXISTS without RL_SAVE_REPLACE. RL_NOT_FOUND and RL_IO name a
+ * path that cannot be written. RL_BUSY while the weights are being trained. Thread: any. */
 RL_API rl_status rl_model_save(const rl_model* model, const char* dir, size_t dir_len,
                                int32_t dtype, uint64_t flags, rl_error** err);
 
-/* Encodes text as token ids: *ids holds rl_bytes_size / 4 values of int32_t. Flags:
+/* Encodes text as token ids: *ids has rl_bytes_size / 4 values of int32_t. Flags, or 0 for none:
  * RL_TEXT_ADD_SPECIAL, RL_TEXT_ALLOW_SPECIAL. RL_FAILED_PRECONDITION when the model has no
  * tokenizer. Thread: any. */
 RL_API rl_status rl_model_encode(const rl_model* model, const char* text, size_t text_len,
                                  uint64_t flags, rl_bytes** ids, rl_error** err);
 
 /* Decodes token ids to text; invalid UTF-8 becomes U+FFFD. Flags: RL_TEXT_SKIP_SPECIAL.
- * RL_OUT_OF_RANGE names an id without a token. Thread: any. */
+ * RL_OUT_OF_RANGE names an id without a token; RL_FAILED_PRECONDITION when the model has no
+ * tokenizer. Thread: any. */
 RL_API rl_status rl_model_decode(const rl_model* model, const int32_t* ids, size_t num_ids,
                                  uint64_t flags, rl_bytes** text, rl_error** err);
 
@@ -759,22 +770,26 @@ RL_API rl_status rl_model_eos_ids(const rl_model* model, rl_bytes** ids, rl_erro
 /* The version of the model's weights: 0 as loaded, one more with each publication. Thread: any. */
 RL_API rl_status rl_model_version(const rl_model* model, uint64_t* out, rl_error** err);
 
-/* A hash of all fp32 parameters of the model: equal weights have equal digests. RL_BUSY while they
- * are being trained. Thread: any. */
+/* A hash of all fp32 parameters of the model: equal weights have equal digests. Texts and files of
+ * librl have it as 16 hexadecimal digits. RL_BUSY while the weights are being trained. Thread:
+ * any. */
 RL_API rl_status rl_model_digest(const rl_model* model, uint64_t* out, rl_error** err);
 
 /* ---- samples ---- */
 
 /* What a sample is used for. */
-enum { RL_PURPOSE_TRAIN = 0, RL_PURPOSE_EVAL = 1 };
+enum {
+  RL_PURPOSE_TRAIN = 0, /* a training step; also every sample of a host's own engine */
+  RL_PURPOSE_EVAL = 1   /* an evaluation of a pipeline */
+};
 
 /* Why generation of a sample ended. */
 enum {
-  RL_FINISH_NONE = 0,
-  RL_FINISH_STOP_TOKEN = 1,
-  RL_FINISH_STOP_STRING = 2,
-  RL_FINISH_LENGTH = 3, /* sampling.max_new_tokens was reached */
-  RL_FINISH_ABORTED = 4
+  RL_FINISH_NONE = 0,        /* it has not ended, or it is not known */
+  RL_FINISH_STOP_TOKEN = 1,  /* an end token of the model, or one of sampling.stop_token_ids */
+  RL_FINISH_STOP_STRING = 2, /* a text of sampling.stop */
+  RL_FINISH_LENGTH = 3,      /* sampling.max_new_tokens was reached */
+  RL_FINISH_ABORTED = 4      /* rl_engine_abort, rl_engine_abort_request, or logits not finite */
 };
 
 /* A sample: a prompt and the tokens generated after it. With P = num_prompt and G = num_ids -
@@ -792,12 +807,12 @@ typedef struct rl_sample_view {
   uint64_t ordinal;   /* ordinal of the group: number of the prompt in the run, or of the request */
   uint32_t slot;      /* number of the sample within its group, from 0 */
   uint32_t attempt;
-  int64_t data_row; /* row of the data file or the feed; -1 for none */
-  int32_t purpose;  /* RL_PURPOSE_TRAIN ... */
-  int32_t finish;   /* RL_FINISH_STOP_TOKEN ... */
-  const int32_t* ids;
-  size_t num_ids;
-  size_t num_prompt;
+  int64_t data_row;      /* row of the data file or the feed; -1 for none */
+  int32_t purpose;       /* RL_PURPOSE_TRAIN ... */
+  int32_t finish;        /* RL_FINISH_STOP_TOKEN ... */
+  const int32_t* ids;    /* the prompt, then the tokens after it: num_ids of them */
+  size_t num_ids;        /* P + G */
+  size_t num_prompt;     /* P; in an input at least 1 */
   const float* logprobs; /* log softmax(logits / temperature)[id], nats; importance ratios use
                             these; optional: a trainer that needs them computes them first */
   const float* logprobs_sampled; /* log-probs under the distribution that was sampled from, after
@@ -805,9 +820,9 @@ typedef struct rl_sample_view {
   const uint64_t* versions; /* version of the weights that generated each token; optional: without
                                it the trainer compares no log-probs */
   const uint8_t* loss_mask; /* 1 where the token is trained on; optional: all are */
-  double reward;            /* valid if scored is 1 */
+  double reward;            /* finite; valid if scored is 1, else 0 */
   float temperature;        /* temperature of logprobs; 1 for greedy samples */
-  uint32_t scored;
+  uint32_t scored;          /* 1: the sample has a reward */
   const char* tag; /* the tag that the host gave the data row or the request, returned unread */
   size_t tag_len;
   const char* prompt_text; /* in events of a model with a tokenizer, else empty; includes special
@@ -815,9 +830,10 @@ typedef struct rl_sample_view {
   size_t prompt_text_len;
   const char* text; /* the response without special tokens, present like prompt_text */
   size_t text_len;
-  int64_t submitted_ns; /* times by rl_clock.steady_ns; 0 if unknown */
-  int64_t first_token_ns;
-  int64_t finished_ns;
+  int64_t submitted_ns;   /* when its request was submitted; this time and the next two are by
+                             rl_clock.steady_ns, 0 if unknown */
+  int64_t first_token_ns; /* when its first token was there */
+  int64_t finished_ns;    /* when its last token was there */
   size_t num_top; /* number of most probable ids kept per token (sampling.logprobs); in an input 0
                      for none */
   const int32_t* top_ids;    /* [G * num_top], per token the most probable id first; -1 for a token
@@ -849,8 +865,9 @@ RL_API void rl_sample_view_init(rl_sample_view* view, size_t size);
 /* What a host says of a sample: its reward, or that it gets none. */
 typedef struct rl_score {
   size_t struct_size;
-  uint64_t sample_id;
-  double reward;
+  uint64_t sample_id;  /* of a sample of a pipeline; for rl_batch_score that of the entry's sample,
+                          or 0 */
+  double reward;       /* finite */
   const double* parts; /* [num_parts] reward parts in addition to reward, finite; optional: none */
   size_t num_parts;
   const char* failure; /* NULL: the sample gets a reward; else why it gets none: no reward is read
@@ -927,10 +944,10 @@ typedef struct rl_event_view {
                        from rl_trainer_step, the steps of its trainer */
   uint64_t version; /* version of the weights after the step */
   uint64_t ordinal; /* ordinal of the group */
-  int64_t data_row;
-  double value;
-  uint64_t count; /* as its kind says; of a step, a checkpoint, a dropped group or a publication:
-                     number of events that its sender left out before it (rl_trainer_set_queue) */
+  int64_t data_row; /* row of the data file or the feed; -1 for none */
+  double value;     /* of an evaluation */
+  uint64_t count;   /* as its kind says; of a step, a checkpoint, a dropped group or a publication:
+                       number of events that its sender left out before it (rl_trainer_set_queue) */
   size_t num_metrics; /* number of metrics; rl_event_metric reads them */
   const char* text;   /* owner: the event */
   size_t text_len;
@@ -1099,8 +1116,10 @@ RL_API void rl_pipeline_stats_init(rl_pipeline_stats* stats, size_t size);
 
 /* Creates a pipeline: checks the options against model and budget, reserves all memory, opens the
  * data files and resumes as checkpoint.resume says. The model must have been opened with
- * RL_USE_PIPELINE. options may be NULL: then those of the model hold. Nothing runs before
- * rl_pipeline_start. After a failure the model has the weights it had before or, when the failure
+ * RL_USE_PIPELINE, else RL_FAILED_PRECONDITION. options may be NULL: then those of the model hold.
+ * Nothing runs before rl_pipeline_start. RL_NOT_FOUND and RL_IO name a file of the options,
+ * RL_CONFLICT options that contradict one another or those of runtime and model. RL_BUSY while
+ * something computes. After a failure the model has the weights it had before or, when the failure
  * came after a checkpoint's weights were read, those of the checkpoint; RL_OUT_OF_MEMORY while they
  * are packed leaves it half-trained (rl_trainer_step). Thread: any. */
 RL_API rl_status rl_pipeline_create(rl_model* model, const rl_options* options, rl_pipeline** out,
@@ -1111,7 +1130,8 @@ RL_API rl_status rl_pipeline_create(rl_model* model, const rl_options* options, 
  * remaining events, then RL_DONE or, in a new call, RL_STALE_HANDLE. Thread: any. */
 RL_API void rl_pipeline_destroy(rl_pipeline* pipeline);
 
-/* Starts the loop; RL_FAILED_PRECONDITION when it was started before. Thread: any. */
+/* Starts the loop. RL_FAILED_PRECONDITION when it was started before or the model is half-trained
+ * (rl_trainer_step); RL_BUSY while something else computes. Thread: any. */
 RL_API rl_status rl_pipeline_start(rl_pipeline* pipeline, rl_error** err);
 
 /* The next event of the pipeline, which the caller releases; if the call fails no event is lost.
@@ -1198,7 +1218,8 @@ RL_API void rl_feed_row_init(rl_feed_row* row, size_t size);
 RL_API rl_status rl_pipeline_feed(rl_pipeline* pipeline, const rl_feed_row* row, int64_t timeout_ns,
                                   rl_error** err);
 
-/* Declares the feed complete: the loop ends after the last whole step. Thread: any. */
+/* Declares the feed complete: the loop ends after the last whole step. RL_FAILED_PRECONDITION
+ * once the loop has ended. Thread: any. */
 RL_API rl_status rl_pipeline_finish_feed(rl_pipeline* pipeline, rl_error** err);
 
 /* Pauses the loop before its next forward, wait or update. No effect when it is already paused.
@@ -1331,7 +1352,8 @@ RL_API rl_status rl_batch_sample(const rl_batch* batch, size_t index, rl_sample_
 
 /* Sets the rewards of `count` samples of the batch, from sample `first` on, with their parts,
  * replacing earlier ones: all of them or, after a failure, none. sample_id of an entry is 0 or that
- * of its sample, and its failure is NULL, else RL_INVALID_ARGUMENT; RL_NON_FINITE names a value.
+ * of its sample, and its failure is NULL, else RL_INVALID_ARGUMENT. RL_OUT_OF_RANGE when first +
+ * count is beyond the last sample; RL_NON_FINITE names a value.
  * In earlier views of these samples reward_parts and token_rewards become invalid, and reward and
  * scored are those from before; every other array stays valid until the batch ends. A training step
  * in progress uses the rewards that it started with. Thread: any. */
@@ -1359,12 +1381,13 @@ RL_API void rl_batch_release(rl_batch* batch);
 
 typedef struct rl_request {
   size_t struct_size;
-  const int32_t* prompt; /* [num_prompt] token ids, copied; NULL with resume */
+  const int32_t* prompt; /* [num_prompt] token ids of the vocabulary, copied; NULL with resume */
   size_t num_prompt;     /* at least 1; 0 with resume */
   uint64_t num_samples;  /* number of samples of this prompt, which share its KV; 1 .. 65536; 1 with
                             resume */
-  const rl_options* sampling; /* a set of all options sampling.* for this request, in place of the
-                                 engine's; NULL: those of the engine */
+  const rl_options* sampling; /* a set whose sampling.* hold for this request, all of them, in
+                                 place of the engine's; its other options are not read. NULL:
+                                 those of the engine */
   int64_t priority; /* -2^20 .. 2^20 with engine.scheduling_policy = priority, else 0; higher runs
                        first. Each step of priority overtakes at most 4,096 earlier requests */
   const rl_sample_view* resume; /* NULL, or the sample to continue, copied; see rl_engine_submit */
@@ -1416,9 +1439,10 @@ typedef struct rl_engine_stats {
 RL_API void rl_engine_stats_init(rl_engine_stats* stats, size_t size);
 
 /* Creates an engine and reserves its KV pool and workspace. The model must have been opened with
- * RL_USE_GENERATE, with RL_USE_PARTS if the host also creates a trainer, or with RL_USE_PIPELINE.
- * options may be NULL: then those of the model hold. An option that only a pipeline reads, as
- * docs/options.md says, is RL_CONFLICT. Thread: any. */
+ * RL_USE_GENERATE, with RL_USE_PARTS if the host also creates a trainer, or with RL_USE_PIPELINE,
+ * else RL_FAILED_PRECONDITION. options may be NULL: then those of the model hold. An option that
+ * only a pipeline reads, as docs/options.md says, or that differs from that of runtime or model, is
+ * RL_CONFLICT. Thread: any. */
 RL_API rl_status rl_engine_create(rl_model* model, const rl_options* options, rl_engine** out,
                                   rl_error** err);
 
@@ -1427,9 +1451,13 @@ RL_API void rl_engine_destroy(rl_engine* engine);
 
 /* Queues a request; *first_sample_id is the sample_id of its first sample, and each further one has
  * one more. Random numbers are keyed by (runtime.seed, ordinal, slot, position), or by
- * (sampling.seed, slot, position) when that is set, so scheduling changes no sample. A prompt that
- * leaves no room for sampling.max_new_tokens within engine.max_model_len is an error that names
- * both.
+ * (sampling.seed, slot, position) when that is set, so scheduling changes no sample.
+ * RL_OUT_OF_RANGE names an id outside the vocabulary (key "request.prompt") and a prompt that
+ * leaves no room for sampling.max_new_tokens within engine.max_model_len (key
+ * "sampling.max_new_tokens"); RL_CONFLICT a priority without engine.scheduling_policy = priority. A
+ * refused request leaves the engine as it was. RL_BUSY with model.compute_copies 1 while the model
+ * is being trained or a pipeline runs on it; RL_FAILED_PRECONDITION while it is half-trained
+ * (rl_trainer_step).
  *
  * Identity. The library chooses a sample_id that is new among the engines of the runtime, above
  * those with the same high 16 bits that a host has given. A host that gives ordinals gives all of
@@ -1453,11 +1481,14 @@ RL_API rl_status rl_engine_submit(rl_engine* engine, const rl_request* request,
                                   uint64_t* first_sample_id, rl_error** err);
 
 /* Computes one forward of the engine. RL_OK when it did, RL_IDLE when there is nothing to do,
- * RL_PAUSED while the engine is paused. RL_FAILED_PRECONDITION with engine.thread. Thread: any. */
+ * RL_PAUSED while the engine is paused. RL_FAILED_PRECONDITION with engine.thread, while the engine
+ * sleeps or its model is half-trained (rl_trainer_step); RL_BUSY while something else computes.
+ * Thread: any. */
 RL_API rl_status rl_engine_step(rl_engine* engine, rl_error** err);
 
 /* Steps the engine until nothing is left to do, or with engine.thread waits until its thread has.
- * RL_PAUSED when it is paused before that. Thread: any. */
+ * RL_OK then, also if there was nothing; RL_PAUSED when it is paused before that. Failures are
+ * those of rl_engine_step, except for engine.thread. Thread: any. */
 RL_API rl_status rl_engine_run(rl_engine* engine, rl_error** err);
 
 /* Pauses the engine: once a step in progress has ended nothing is computed until rl_engine_unpause;
@@ -1473,7 +1504,8 @@ RL_API rl_status rl_engine_unpause(rl_engine* engine, rl_error** err);
  * of rl_engine_stats counts them), RL_PAUSED when the engine is paused; the drain stays in force
  * until rl_engine_unpause. A step that has begun is finished, and so are the turns before it of
  * objects that compute in turn, also if that takes longer than the timeout. Samples that have not
- * started do not count as running: weights can be trained. Thread: any. */
+ * started do not count as running: weights can be trained. Failures are those of rl_engine_run.
+ * Thread: any. */
 RL_API rl_status rl_engine_drain(rl_engine* engine, int64_t timeout_ns, rl_error** err);
 
 /* Sends the engine's events to a queue from now on: RL_EVENT_FINISHED, RL_EVENT_TOKENS and
@@ -1517,8 +1549,8 @@ RL_API rl_status rl_engine_abort_request(rl_engine* engine, uint64_t sample_id, 
  * engines have requests on the model or a pipeline runs on it. Thread: any. */
 RL_API rl_status rl_engine_sleep(rl_engine* engine, int32_t level, rl_error** err);
 
-/* Wakes the engine: reserves its memory again, weights first. No effect when it is awake. Thread:
- * any. */
+/* Wakes the engine: reserves its memory again, weights first. No effect when it is awake. RL_BUSY
+ * while something computes. Thread: any. */
 RL_API rl_status rl_engine_wake(rl_engine* engine, rl_error** err);
 
 /* The periods of rl_engine_get_stats. */
@@ -1607,8 +1639,8 @@ RL_API rl_status rl_conversation_create(rl_engine* engine, const rl_content* pro
                                         rl_conversation** out, rl_error** err);
 
 /* Creates another conversation with the tokens so far, in the next slot of the group; from here on
- * it generates its own turns. A group for training is one conversation and its forks. Thread:
- * any. */
+ * it generates its own turns. A group for training is one conversation and its forks.
+ * RL_FAILED_PRECONDITION during a turn of the model. Thread: any. */
 RL_API rl_status rl_conversation_fork(const rl_conversation* conversation, rl_conversation** out,
                                       rl_error** err);
 
@@ -1625,7 +1657,8 @@ RL_API rl_status rl_conversation_append(rl_conversation* conversation, const rl_
 /* Queues a turn of the model, as rl_engine_submit does with resume: at most sampling.max_new_tokens
  * more tokens, for which there must be room within engine.max_model_len, else it is
  * RL_OUT_OF_RANGE. turn may be NULL: the defaults. All turns must have the same
- * sampling.temperature and sampling.logprobs. Thread: any. */
+ * sampling.temperature and sampling.logprobs. RL_FAILED_PRECONDITION during a turn of the model.
+ * Other codes are those of rl_engine_submit. Thread: any. */
 RL_API rl_status rl_conversation_generate(rl_conversation* conversation, const rl_turn* turn,
                                           rl_error** err);
 
@@ -1634,7 +1667,7 @@ RL_API rl_status rl_conversation_get_info(const rl_conversation* conversation,
                                           rl_conversation_info* info, rl_error** err);
 
 /* A copy of the conversation's sample so far, as a batch of one, which can be scored and trained
- * on. Thread: any. */
+ * on. RL_FAILED_PRECONDITION during a turn of the model. Thread: any. */
 RL_API rl_status rl_conversation_sample(const rl_conversation* conversation, rl_batch** out,
                                         rl_error** err);
 
@@ -1646,7 +1679,8 @@ RL_API rl_status rl_conversation_sample(const rl_conversation* conversation, rl_
  * version of its trained tokens; a group with no known version has none, and is never stale. */
 
 /* Creates a buffer for at most max_samples samples, which are at least one group, else
- * RL_OUT_OF_RANGE. options may be NULL: then all have their defaults. Thread: any. */
+ * RL_OUT_OF_RANGE. Reads pipeline.samples_per_prompt, the size of a group, buffer.* and
+ * algo.objective. options may be NULL: then all have their defaults. Thread: any. */
 RL_API rl_status rl_buffer_create(const rl_options* options, uint64_t max_samples, rl_buffer** out,
                                   rl_error** err);
 
@@ -1662,7 +1696,8 @@ RL_API void rl_buffer_destroy(rl_buffer* buffer);
 RL_API rl_status rl_buffer_put(rl_buffer* buffer, const rl_sample_view* sample, rl_error** err);
 
 /* Copies every sample of a batch into the buffer, or none if it fails: RL_ERROR_KEY is "batch[i]"
- * for the first one that is refused, for the reasons of rl_buffer_put. Thread: any. */
+ * for the first one that is refused, with the codes of rl_buffer_put, such as RL_DUPLICATE, or
+ * RL_RESOURCE_EXHAUSTED when not all fit. The batch stays the caller's. Thread: any. */
 RL_API rl_status rl_buffer_put_batch(rl_buffer* buffer, const rl_batch* batch, rl_error** err);
 
 /* Which complete groups to take. */
@@ -1683,7 +1718,7 @@ RL_API void rl_take_init(rl_take* take, size_t size);
  * said by buffer.policy. Complete groups whose version is more than buffer.max_staleness below
  * take.version are removed instead, and counted as stale. Waits until min_groups are there:
  * RL_TIMEOUT when they did not come in time, RL_DONE when the buffer was destroyed meanwhile.
- * Thread: any. */
+ * RL_OUT_OF_RANGE names min_groups or max_groups. Thread: any. */
 RL_API rl_status rl_buffer_take(rl_buffer* buffer, const rl_take* take, int64_t timeout_ns,
                                 rl_batch** out, rl_error** err);
 
@@ -1745,16 +1780,18 @@ RL_API rl_status rl_buffer_get_stats(const rl_buffer* buffer, rl_buffer_stats* s
  * from: the file names its digest. An existing file of that name is RL_ALREADY_EXISTS unless flags
  * have RL_SAVE_REPLACE. The zstd level is buffer.compression_level of the buffer's options. RL_BUSY
  * while the model is being trained; RL_INVALID_ARGUMENT names a sample with an id beyond the
- * model's vocabulary; RL_RESOURCE_EXHAUSTED names a group of more than 1 GiB. Thread: any. */
+ * model's vocabulary; RL_RESOURCE_EXHAUSTED names a group of more than 1 GiB; RL_NOT_FOUND and
+ * RL_IO name a path that cannot be written. Thread: any. */
 RL_API rl_status rl_buffer_save(const rl_buffer* buffer, const char* path, size_t path_len,
                                 const rl_model* model, uint64_t flags, rl_error** err);
 
 /* Adds every sample of a buffer file to the buffer, and sets *num_samples to their number; after a
- * failure the buffer is unchanged. RL_DATA_LOSS names file and offset of what is damaged, truncated
- * or violates a rule of the format. model may be NULL; with one the file must say that training
- * starts from its weights: otherwise RL_INCOMPATIBLE names both digests, or the compute dtypes.
- * Also RL_INCOMPATIBLE when groups have another size than pipeline.samples_per_prompt, RL_DUPLICATE
- * when the buffer has an ordinal and slot of the file, RL_RESOURCE_EXHAUSTED when not all fit,
+ * failure the buffer is unchanged. RL_NOT_FOUND without such a file; RL_DATA_LOSS names file and
+ * offset of what is damaged, truncated or violates a rule of the format. model may be NULL; with
+ * one the file must say that training starts from its weights: otherwise RL_INCOMPATIBLE names both
+ * digests, or the compute dtypes. Also RL_INCOMPATIBLE when groups have another size than
+ * pipeline.samples_per_prompt, RL_DUPLICATE when the buffer has an ordinal and slot of the file,
+ * RL_RESOURCE_EXHAUSTED when not all fit, RL_BUSY while the model is being trained,
  * RL_FAILED_PRECONDITION and RL_INVALID_ARGUMENT for samples that are not scored or belong to an
  * evaluation.
  *
@@ -1790,8 +1827,8 @@ typedef struct rl_buffer_file_info {
  * or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_buffer_file_info_init(rl_buffer_file_info* info, size_t size);
 
-/* Reads the description at the beginning of a buffer file; RL_DATA_LOSS when that part is damaged
- * or the file is not a buffer file. Thread: any. */
+/* Reads the description at the beginning of a buffer file. RL_NOT_FOUND without such a file,
+ * RL_DATA_LOSS when that part is damaged or the file is not a buffer file. Thread: any. */
 RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
                                          rl_buffer_file_info* info, rl_error** err);
 
@@ -1838,8 +1875,9 @@ RL_API rl_status rl_buffer_get_file_info(const char* path, size_t path_len,
 
 /* Creates a trainer and reserves gradients, optimizer states and workspace. The model must have
  * been opened with RL_USE_TRAIN, with RL_USE_PARTS if the host also creates an engine, or with
- * RL_USE_PIPELINE. options may be NULL: then those of the model hold. An option that only a
- * pipeline reads, as docs/options.md says, is RL_CONFLICT. Thread: any. */
+ * RL_USE_PIPELINE, else RL_FAILED_PRECONDITION. options may be NULL: then those of the model hold.
+ * An option that only a pipeline reads, as docs/options.md says, or that differs from that of
+ * runtime or model, is RL_CONFLICT. RL_BUSY while something computes. Thread: any. */
 RL_API rl_status rl_trainer_create(rl_model* model, const rl_options* options, rl_trainer** out,
                                    rl_error** err);
 
@@ -1865,19 +1903,26 @@ typedef struct rl_step {
 RL_API void rl_step_init(rl_step* step, size_t size);
 
 /* One training step: trainer.epochs passes of trainer.num_minibatches optimizer steps over the
- * batch, ordered by (ordinal, slot); total_tokens and total_sequences of the step are 0. A batch
- * without samples is RL_INVALID_ARGUMENT. The error about a sample has the key
- * "step.batch[i].field", and its message names the place and the sample_id; RL_OUT_OF_RANGE for a
- * sequence that is too long names the option that limits it instead. A step of which no token
- * carries loss, or whose optimizer steps are all skipped, counts as a step and makes no version:
- * rl_event_view.version of its event is that of the step before. Given
- * advantages are RL_FAILED_PRECONDITION with algo.advantage = gae, whose critic learns from
- * rewards, and RL_CONFLICT if an option was set that only affects how advantages are computed from
- * rewards (algo.advantage, algo.adv_*, algo.gamma, algo.gdpo_weights, algo.reward.*, algo.whiten,
- * algo.kl.where = reward). *out is an event of RL_EVENT_STEP with the step's metrics. With
+ * batch. *out is an event of RL_EVENT_STEP with the step's metrics. The samples are trained on in
+ * the order of (ordinal, slot), whatever their order in the batch, which is only read: the caller
+ * may release it afterwards, or train on it again. total_tokens and total_sequences of the step are
+ * 0.
+ *
+ * A step of which no token carries loss, or whose optimizer steps are all skipped, counts as a step
+ * and makes no version: rl_event_view.version of its event is that of the step before. With
  * model.compute_copies 1 the step publishes, and is RL_BUSY while requests of the model run; with 2
  * rl_trainer_publish does, and engine steps of other threads come between its micro-batches, which
- * changes no result.
+ * changes no result. RL_BUSY also while something else computes; RL_CANCELLED by rl_trainer_cancel.
+ *
+ * Errors about a sample have the key "step.batch[i].field" and a text that names the place and the
+ * sample_id: RL_FAILED_PRECONDITION (no reward), RL_OUT_OF_RANGE (an id outside the vocabulary),
+ * RL_NON_FINITE (an advantage or a log-prob). RL_OUT_OF_RANGE for a sequence that is too long has
+ * the option that limits it as its key. A batch without samples is RL_INVALID_ARGUMENT.
+ *
+ * Given advantages are RL_FAILED_PRECONDITION with algo.advantage = gae, whose critic learns from
+ * rewards. They are RL_CONFLICT if an option was set that only affects how advantages are computed
+ * from rewards (algo.advantage, algo.adv_*, algo.gamma, algo.gdpo_weights, algo.reward.*,
+ * algo.whiten, algo.kl.where = reward).
  *
  * The log-probs of samples that were generated by the present version of the weights must equal
  * those that the trainer computes, bit for bit: the first difference is RL_FAILED_PRECONDITION
@@ -1914,8 +1959,8 @@ RL_API rl_status rl_trainer_step(rl_trainer* trainer, const rl_step* step, rl_ev
  * batch. RL_UNSUPPORTED names what cannot be computed from a part: a critic (algo.advantage = gae,
  * with or without counts), algo.whiten, algo.kl.controller = adaptive, losses of pairs,
  * algo.correction.batch_normalize and an algo.policy_loss that selects tokens of the batch.
- * RL_BUSY while the weights are being trained. Other errors are those of rl_trainer_step. Thread:
- * any. */
+ * RL_BUSY while the weights are being trained. Other errors, such as RL_FAILED_PRECONDITION,
+ * RL_NON_FINITE and RL_CANCELLED, are those of rl_trainer_step. Thread: any. */
 RL_API rl_status rl_trainer_backward(rl_trainer* trainer, const rl_step* step, rl_error** err);
 
 /* The second half of a step: clips the gradients as they are now by their global norm, makes the
@@ -1955,14 +2000,16 @@ RL_API rl_status rl_trainer_set_options(rl_trainer* trainer, const rl_options* o
 /* Where a trainer is saved, and with what. */
 typedef struct rl_checkpoint {
   size_t struct_size;
-  const char* dir; /* the directory that holds the checkpoints, made if needed; each is in a
-                      directory of its own, named after the number of steps */
+  const char* dir; /* the directory that holds the checkpoints, made if needed with those above it;
+                      the checkpoint of step n is its directory step_00000n, of six digits or more.
+                      The same name with a further ending, such as ".partial", is what a
+                      process left that was killed; the next save clears it up */
   size_t dir_len;
   const char* state; /* a text of the host, such as its place in the data, which rl_trainer_load
                         returns; optional */
   size_t state_len;
   uint64_t keep_last; /* this many newest checkpoints are kept, the new one included; 0: all */
-  uint64_t flags;     /* RL_SAVE_REPLACE */
+  uint64_t flags;     /* 0 or RL_SAVE_REPLACE */
 } rl_checkpoint;
 
 /* Initialises an rl_checkpoint: zeroes the `size` bytes of *checkpoint and sets struct_size, and
@@ -1980,20 +2027,27 @@ RL_API void rl_checkpoint_init(rl_checkpoint* checkpoint, size_t size);
 RL_API rl_status rl_trainer_save(rl_trainer* trainer, const rl_checkpoint* checkpoint,
                                  rl_bytes** path, rl_error** err);
 
-/* Loads a checkpoint that rl_trainer_save wrote, or the newest one of a directory of them, into a
- * trainer on a model of the same configuration, whose files may be elsewhere now, with the options
- * that the saved one had. It publishes the weights under the version they had, and the trainer goes
- * on with the same bits. *state is the text of the host. Everything is checked first: RL_NOT_FOUND
- * and RL_DATA_LOSS name the file. RL_INCOMPATIBLE names each option that differs, with its value
- * now and in the saved trainer (several are the parts of the error): those of rl_options_identity
- * that a trainer reads, as last changed by rl_trainer_set_options; trainer.max_tokens_per_device,
+/* Loads a checkpoint that rl_trainer_save wrote: path is a checkpoint, or a directory of them, of
+ * which the newest is loaded. The trainer's model has the same configuration, and its files may be
+ * elsewhere now; the options are those that the saved trainer had. The load publishes the weights
+ * under the version that they had (rl_model_version), and the trainer goes on with the same bits
+ * and counts steps from there. *state is the text of the host, empty if it gave none.
+ *
+ * Everything is checked first. RL_NOT_FOUND: path does not exist, or has no checkpoint; a host that
+ * begins a new run then should be sure of its path. RL_DATA_LOSS names a file of the checkpoint
+ * that is missing, damaged or truncated; an earlier checkpoint can be loaded by its own path. RL_IO
+ * names a file that cannot be read. RL_BUSY while something computes or requests of the model run.
+ *
+ * RL_INCOMPATIBLE names each option that differs, with its value now and in the saved trainer;
+ * several are the parts of the error. Compared are the options of rl_options_identity that a
+ * trainer reads, as last changed by rl_trainer_set_options; trainer.max_tokens_per_device,
  * engine.max_model_len and model.dtype as planned; model.path if the model has another
  * configuration; and the paths of a reference and of a teacher where they are used, since their
  * weights are not in the checkpoint. It is also the code when frozen weights differ or the
- * checkpoint is a pipeline's. A
- * failure leaves the weights unchanged; if reading failed half-way, the optimizer is lost, and
- * steps and saves are RL_FAILED_PRECONDITION until a load succeeds. RL_BUSY while something
- * computes or requests of the model run. Thread: any. */
+ * checkpoint is a pipeline's.
+ *
+ * A failure leaves the weights unchanged. If reading failed half-way, the optimizer is lost: steps
+ * and saves are RL_FAILED_PRECONDITION until a load succeeds. Thread: any. */
 RL_API rl_status rl_trainer_load(rl_trainer* trainer, const char* path, size_t path_len,
                                  rl_bytes** state, rl_error** err);
 
@@ -2052,11 +2106,13 @@ RL_API rl_status rl_trainer_forward(rl_trainer* trainer, const rl_forward* forwa
  * was opened with RL_USE_FORWARD, which has neither gradients nor optimizer states; with another
  * one the call is RL_FAILED_PRECONDITION. Its micro-batches are as large as those of the forwards
  * of a trainer with these options (trainer.logprob_max_tokens_per_device). A reward model is opened
- * with algo.objective = reward_model. Calls of several threads wait for each other. Thread: any. */
+ * with algo.objective = reward_model. Calls of several threads wait for each other. RL_OUT_OF_RANGE
+ * and RL_BUSY as for rl_trainer_forward. Thread: any. */
 RL_API rl_status rl_model_forward(rl_model* model, const rl_forward* forward, rl_tensor** out,
                                   rl_error** err);
 
-/* Saves the critic of a trainer, as rl_pipeline_save_critic does for a pipeline. Thread: any. */
+/* Saves the critic of a trainer, as rl_pipeline_save_critic does for a pipeline, with the same
+ * codes. Thread: any. */
 RL_API rl_status rl_trainer_save_critic(rl_trainer* trainer, const char* dir, size_t dir_len,
                                         int32_t dtype, uint64_t flags, rl_error** err);
 
@@ -2250,12 +2306,14 @@ typedef int32_t (*rl_loss_fn)(void* user_data, const rl_algo_tokens* tokens, con
  * the thread that calls rl_trainer_step, which without them is RL_FAILED_PRECONDITION. */
 
 /* Sets the function that computes advantages for a pipeline, under algo.advantage = custom.
- * user_data is consumed, also on failure. fn may be NULL: that removes it. Thread: any. */
+ * user_data is consumed, also on failure. fn may be NULL: that removes it. RL_FAILED_PRECONDITION
+ * once the loop was started. Thread: any. */
 RL_API rl_status rl_pipeline_set_advantage(rl_pipeline* pipeline, rl_advantage_fn fn,
                                            void* user_data, rl_destroy_fn destroy, rl_error** err);
 
 /* Sets the function that computes the policy loss for a pipeline, under algo.policy_loss = custom.
- * user_data is consumed, also on failure. fn may be NULL: that removes it. Thread: any. */
+ * user_data is consumed, also on failure. fn may be NULL: that removes it. RL_FAILED_PRECONDITION
+ * once the loop was started. Thread: any. */
 RL_API rl_status rl_pipeline_set_loss(rl_pipeline* pipeline, rl_loss_fn fn, void* user_data,
                                       rl_destroy_fn destroy, rl_error** err);
 

@@ -944,9 +944,10 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, true, nullptr, 0, "",
      "never starts from scratch; auto resumes from the newest checkpoint of checkpoint.dir, if "
-     "there is one; anything else is the path of a checkpoint. A run that resumes from a path "
-     "renames later checkpoints of checkpoint.dir to step_N.abandoned, so that auto never uses "
-     "them.",
+     "there is one; anything else is the path of a checkpoint. A checkpoint of which a file is "
+     "missing, damaged or truncated is RL_DATA_LOSS, never passed over for an earlier one. A run "
+     "that resumes from a path renames later checkpoints of checkpoint.dir to step_N.abandoned, "
+     "so that auto never uses them.",
      "0.1.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "verl resume_mode"},
     {"critic.forward_max_tokens_per_device", OptionType::kI64, "0",
@@ -1409,7 +1410,7 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 10.0},
      false, false, nullptr, 0, "",
-     "Learning rate after warm-up.",
+     "Learning rate after schedule.warmup_steps; schedule.name says how it goes on from there.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, OptionParent::kNone, "",
      "verl actor.optim.lr"},
     {"optimizer.name", OptionType::kEnum, "adamw",

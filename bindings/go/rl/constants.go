@@ -263,10 +263,10 @@ const (
 type Purpose int32
 
 const (
-	// PurposeTrain is RL_PURPOSE_TRAIN.
+	// PurposeTrain is RL_PURPOSE_TRAIN: a training step; also every sample of a host's own engine.
 	PurposeTrain Purpose = 0
 
-	// PurposeEval is RL_PURPOSE_EVAL.
+	// PurposeEval is RL_PURPOSE_EVAL: an evaluation of a pipeline.
 	PurposeEval Purpose = 1
 )
 
@@ -274,19 +274,19 @@ const (
 type Finish int32
 
 const (
-	// FinishNone is RL_FINISH_NONE.
+	// FinishNone is RL_FINISH_NONE: it has not ended, or it is not known.
 	FinishNone Finish = 0
 
-	// FinishStopToken is RL_FINISH_STOP_TOKEN.
+	// FinishStopToken is RL_FINISH_STOP_TOKEN: an end token of the model, or one of sampling.stop_token_ids.
 	FinishStopToken Finish = 1
 
-	// FinishStopString is RL_FINISH_STOP_STRING.
+	// FinishStopString is RL_FINISH_STOP_STRING: a text of sampling.stop.
 	FinishStopString Finish = 2
 
 	// FinishLength is RL_FINISH_LENGTH: sampling.max_new_tokens was reached.
 	FinishLength Finish = 3
 
-	// FinishAborted is RL_FINISH_ABORTED.
+	// FinishAborted is RL_FINISH_ABORTED: rl_engine_abort, rl_engine_abort_request, or logits not finite.
 	FinishAborted Finish = 4
 )
 

@@ -189,17 +189,23 @@ class PlanKind(OpenEnum):
 
 class Purpose(OpenEnum):
     """What a sample is used for."""
+    # a training step; also every sample of a host's own engine
     TRAIN = 0
+    # an evaluation of a pipeline
     EVAL = 1
 
 
 class Finish(OpenEnum):
     """Why generation of a sample ended."""
+    # it has not ended, or it is not known
     NONE = 0
+    # an end token of the model, or one of sampling.stop_token_ids
     STOP_TOKEN = 1
+    # a text of sampling.stop
     STOP_STRING = 2
     # sampling.max_new_tokens was reached
     LENGTH = 3
+    # rl_engine_abort, rl_engine_abort_request, or logits not finite
     ABORTED = 4
 
 

@@ -77,6 +77,7 @@ class PlanInfo(Record):
     max_tokens: int
     # blocks in the KV pool of each engine; 0 without an engine
     kv_blocks: int
+    # compute threads, the calling thread included
     threads: int
     # compute dtype, RL_DTYPE_F32 or RL_DTYPE_BF16
     dtype: DType
@@ -90,6 +91,7 @@ class PlanItem(Record):
     # phase that uses the bytes: "always", "shared" (by the phases of a pipeline), "rollout",
     # "train", "critic", "reward" or "teacher"
     phase: str
+    # size of the item
     bytes: int
     # RL_PLAN_ARENA, RL_PLAN_PART or RL_PLAN_OUTSIDE
     kind: PlanKind
@@ -107,12 +109,17 @@ class ModelInfo(Record):
     family: str
     # size of the vocabulary: rows of the embedding
     vocab: int
+    # width of a hidden state, and of a row of the embedding
     hidden: int
+    # number of transformer blocks
     layers: int
     # number of query heads
     heads: int
+    # number of heads of keys and values
     kv_heads: int
+    # width of a head
     head_dim: int
+    # inner width of the feed-forward layers
     ffn: int
     # longest sequence by the model's configuration, in tokens
     max_position: int
@@ -124,6 +131,7 @@ class ModelInfo(Record):
     num_eos_ids: int
     # compute dtype, RL_DTYPE_F32 or RL_DTYPE_BF16
     dtype: DType
+    # 1: rl_model_encode and rl_model_decode work
     has_tokenizer: bool
     # 1: the head shares the embedding's weights
     tied_head: bool
@@ -149,12 +157,15 @@ class SampleFields(Record):
     purpose: Purpose
     # RL_FINISH_STOP_TOKEN ...
     finish: Finish
+    # P + G
     num_ids: int
+    # P; in an input at least 1
     num_prompt: int
-    # valid if scored is 1
+    # finite; valid if scored is 1, else 0
     reward: float
     # temperature of logprobs; 1 for greedy samples
     temperature: float
+    # 1: the sample has a reward
     scored: bool
     # the tag that the host gave the data row or the request, returned unread
     tag: str
@@ -162,9 +173,12 @@ class SampleFields(Record):
     prompt_text: str
     # the response without special tokens, present like prompt_text
     text: str
-    # times by rl_clock.steady_ns; 0 if unknown
+    # when its request was submitted; this time and the next two are by rl_clock.steady_ns, 0 if
+    # unknown
     submitted_ns: int
+    # when its first token was there
     first_token_ns: int
+    # when its last token was there
     finished_ns: int
     # number of most probable ids kept per token (sampling.logprobs); in an input 0 for none
     num_top: int
@@ -193,7 +207,9 @@ class EventView(Record):
     version: int
     # ordinal of the group
     ordinal: int
+    # row of the data file or the feed; -1 for none
     data_row: int
+    # of an evaluation
     value: float
     # as its kind says; of a step, a checkpoint, a dropped group or a publication: number of events
     # that its sender left out before it (rl_trainer_set_queue)
