@@ -224,6 +224,8 @@ RL_SAME(RL_EVENT_GROUP, EventKind::kGroup);
 RL_SAME(RL_EVENT_FINISHED, EventKind::kFinished);
 RL_SAME(RL_EVENT_TOKENS, EventKind::kTokens);
 RL_SAME(RL_EVENT_ENGINE_FAILED, EventKind::kEngineFailed);
+RL_SAME(RL_EVENT_GROUPS, EventKind::kGroups);
+RL_SAME(RL_EVENT_PUBLISHED, EventKind::kPublished);
 RL_SAME(RL_DROP_NONE, DropReason::kNone);
 RL_SAME(RL_DROP_STALE, DropReason::kStale);
 RL_SAME(RL_DROP_ABORTED, DropReason::kAborted);

@@ -3,7 +3,8 @@
 
 usage: header.py COMMAND [ARGUMENT]
   check             symbols.txt, librl.map, constants.txt, functions.yml and errors.yml of abi/ say
-                    what rl.h declares
+                    what rl.h declares; src/abi/constants_api.cc and docs/reference/ have every
+                    constant
   write             writes them
   references OUT.c [HEADER]
                     writes a C program that refers to every function and checks every constant
@@ -118,6 +119,31 @@ def constants(text=None):
              for n in re.findall(r"(RL_\w+)\s*=", body)]
     macros = re.findall(r"^#define (RL_\w+) ", text, re.M)
     return names + [n for n in macros if n not in ("RL_API", "RL_NUL_TERMINATED")]
+
+
+def families(text=None):
+    """The constants of each enumeration."""
+    text = re.sub(r"/\*.*?\*/", "", text or header_text(), flags=re.S)
+    return [re.findall(r"(RL_\w+)\s*=", body)
+            for body in re.findall(r"enum\s*\{(.*?)\}", text, re.S)]
+
+
+def missing_constants():
+    """Constants that rl_constant does not know, that are not compared with the enumeration below
+    the interface although others of their family are, or that the reference does not name."""
+    source = read("src/abi/constants_api.cc")
+    by_name = re.findall(r"^ +RL_CONSTANT\((\w+)\)", source, re.M)
+    compared = re.findall(r"^RL_SAME\((\w+),", source, re.M)
+    reference = "\n".join(p.read_text(encoding="utf-8")
+                          for p in sorted((ROOT / "docs/reference").glob("*.md")))
+    documented = set(re.findall(r"RL_\w+", reference))
+    names = constants()
+    return ([f"src/abi/constants_api.cc: {n} is {by_name.count(n)} times in kConstants, not once"
+             for n in names if by_name.count(n) != 1] +
+            [f"src/abi/constants_api.cc: {n} has no RL_SAME, which others of its enumeration have"
+             for family in families() if set(family) & set(compared)
+             for n in family if n not in compared] +
+            [f"docs/reference: {n} is not named" for n in names if n not in documented])
 
 
 def constants_text(text=None):
@@ -244,6 +270,7 @@ def check():
     problems += [f"rl.h includes {name}, and it may include {', '.join(INCLUDES)}"
                  for name in re.findall(r'^\s*#\s*include\s*[<"](.*?)[>"]', header_text(), re.M)
                  if name not in INCLUDES]
+    problems += missing_constants()
     numbers = re.findall(r"value: (\d+)", errors_text())
     problems += [f"status {n} has two names" for n in sorted(set(numbers)) if numbers.count(n) > 1]
     return problems
