@@ -41,6 +41,13 @@ endfunction()
 # Builds the tests with the label "threads".
 add_custom_target(tests_threads)
 
+# Seconds that a test program may take. ThreadSanitizer makes programs slower by five to fifteen
+# times.
+set(RL_TEST_SECONDS 900)
+if(RL_SANITIZE STREQUAL "thread")
+  set(RL_TEST_SECONDS 5400)
+endif()
+
 # rl_test(NAME DEPS folder... [LIBS target...] [THREADS]): one GoogleTest binary NAME_test from
 # every *_test.cc of the folder. THREADS: it is multi-threaded and also runs under ThreadSanitizer
 # (label "threads").
@@ -63,7 +70,7 @@ function(rl_test name)
     list(APPEND labels threads)
     add_dependencies(tests_threads ${name}_test)
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 900)
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${RL_TEST_SECONDS})
 endfunction()
 
 # rl_test_avx2(NAME [EXCEPT filter]): runs NAME_test again with the instruction set capped at AVX2,
