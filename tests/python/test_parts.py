@@ -1,4 +1,5 @@
 """The host's own loop: engine, conversation, buffer and trainer."""
+import asyncio
 import json
 import logging
 import pickle
@@ -376,6 +377,56 @@ def test_an_engine_tells_of_its_samples(host):
     with pytest.raises(rl.Timeout):
         queue.next(timeout=0)
     engine.set_queue(None)
+
+
+def test_an_event_loop_waits_for_the_events_of_an_engine(host):
+    options = host.options.clone()
+    options["engine.thread"] = True
+    queue, engine = rl.EventQueue(), rl.Engine(host.model, options)
+    engine.set_queue(queue)
+    beats = []
+
+    async def beat():
+        while True:
+            beats.append(len(queue))
+            await asyncio.sleep(0.01)
+
+    async def serve():
+        heart, events = asyncio.ensure_future(beat()), queue.__aiter__()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(events.__anext__(), 0.1)  # ends the wait alone
+        assert len(beats) > 1  # others ran meanwhile
+        first = engine.submit([1, 2, 3], 4)
+        seen = set()
+        async for event in events:
+            assert event.kind is rl.EventKind.FINISHED
+            seen.add(event.sample.sample_id)
+            if len(seen) == 4:
+                break
+        heart.cancel()
+        return seen == set(range(first, first + 4))
+
+    assert asyncio.run(asyncio.wait_for(serve(), PATIENCE_S))
+    queue.interrupt()
+    with pytest.raises(rl.Interrupted):
+        for _ in queue:
+            pass
+
+
+def test_iterating_a_queue_ends_with_its_pipeline(open_host):
+    pipeline, kinds = open_host(rl.Use.PIPELINE).pipeline(1), []
+
+    async def serve(queue):
+        async for event in queue:
+            kinds.append(event.kind)
+            if event.kind is rl.EventKind.SCORE:
+                pipeline.score(event.sample.sample_id, event.sample.slot)
+
+    pipeline.start()
+    with pipeline.queue() as queue:
+        asyncio.run(asyncio.wait_for(serve(queue), PATIENCE_S))
+        assert kinds.count(rl.EventKind.SCORE) == 2 and rl.EventKind.STEP in kinds
+        assert list(queue) == []
 
 
 def test_a_buffer_and_a_trainer_tell_of_what_they_do(open_host, tmp_path):

@@ -216,3 +216,27 @@ def test_an_event_that_came_with_ctrl_c_is_not_lost(open_host, monkeypatch):
     monkeypatch.undo()
     seen = [pipeline.next(PATIENCE_S).sample.slot for _ in range(2)]
     assert seen == [0, 1]
+
+
+@pytest.mark.parametrize("ends", ["the call", "the wait"])
+def test_an_event_of_a_queue_that_came_with_ctrl_c_is_not_lost(host, monkeypatch, ends):
+    queue, engine = rl.EventQueue(), rl.Engine(host.model)
+    engine.set_queue(queue)
+    first = engine.submit([1, 2, 3], 2)
+    engine.run()
+    import rl.event as module
+    name = "result" if ends == "the call" else "waiting"
+    plain = getattr(module, name)
+
+    def interrupted(*arguments):
+        plain(*arguments)
+        raise KeyboardInterrupt  # as if the signal had come meanwhile
+
+    monkeypatch.setattr(module, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        queue.next()
+    monkeypatch.undo()
+    assert len(queue) == 2
+    assert {queue.next(0).sample.sample_id for _ in range(2)} == {first, first + 1}
+    with pytest.raises(rl.Timeout):
+        queue.next(0)

@@ -1,16 +1,18 @@
 """Events of pipelines and trainers."""
 from __future__ import annotations
 
+import asyncio
+import collections
 import ctypes
 from functools import cached_property
-from typing import TYPE_CHECKING, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, List, Optional
 
 from . import _raw
 from ._arrays import Array
 from ._handle import Handle, Token, ask, call, filled, get, result, waiting
 from ._record import text_at
 from .constants import Code, EventKind
-from .errors import Error, outcome
+from .errors import Done, Error, Timeout, outcome
 from .records import EventView
 from .sample import SampleView
 
@@ -18,7 +20,95 @@ if TYPE_CHECKING:
     from .pipeline import Pipeline
 
 
-class EventQueue(Handle):
+class EventSource(Handle):
+    """What events are taken from: by next, by iteration, which waits for each, or by `async for`,
+    which leaves the event loop of asyncio to others meanwhile. Both end with the pipeline, if there
+    is one.
+
+    Ctrl-C ends a wait. An event that was taken by then is kept for the next call, without a sign at
+    the descriptor: call next before you wait for that again. Python may also raise between the
+    return of next and the assignment of its result; a host that must not lose that event either
+    handles SIGINT by itself."""
+
+    def _own(self, token: Token) -> None:
+        super()._own(token)
+        self._kept: Deque[Event] = collections.deque()  # taken, and not returned
+
+    def next(self, timeout: float | None = None) -> Event:
+        """The next event. Timeout is raised when none came in `timeout` seconds, Interrupted by
+        interrupt, Done when there will be no other one."""
+        raise NotImplementedError
+
+    def _queue(self) -> EventQueue:
+        """Whose descriptor tells of events."""
+        raise NotImplementedError
+
+    def _taken(self, call_once: Callable[[int, Any], Code], timeout: float | None,
+               pipeline: Pipeline | None = None) -> Event:
+        """The event that a call returns, which takes a timeout and where to put the event."""
+        try:
+            return self._kept.popleft()
+        except IndexError:
+            pass
+        out, token = ctypes.c_void_p(), Token("rl_event", 0)
+        event = Event._adopt(token)  # made in advance: nothing is to be done once it has come
+        event._pipeline = pipeline
+        try:
+            code = waiting(lambda slice_ns: call_once(slice_ns, ctypes.byref(out)), timeout)
+            if code != Code.OK:
+                raise outcome(code)
+            token.value = out.value
+            return event
+        except BaseException:  # such as KeyboardInterrupt: the event, if there is one, is kept
+            if out.value:
+                token.value = out.value
+                self._kept.append(event)
+            raise
+
+    def __iter__(self) -> Iterator[Event]:
+        while True:
+            try:
+                event = self.next()
+            except Done:
+                return
+            yield event
+
+    def __aiter__(self) -> AsyncEvents:
+        """One such iteration at a time."""
+        return AsyncEvents(self, self._queue())
+
+
+class AsyncEvents:
+    """Iterator of `async for`. A wait that is cancelled, as by asyncio.wait_for, loses no event,
+    and the iteration goes on with the next one."""
+
+    def __init__(self, source: EventSource, queue: EventQueue) -> None:
+        self._source, self._queue = source, queue
+
+    def __aiter__(self) -> AsyncEvents:
+        return self
+
+    async def __anext__(self) -> Event:
+        while True:
+            try:
+                return self._source.next(timeout=0)
+            except Timeout:
+                await self._readable()
+            except Done:
+                raise StopAsyncIteration from None
+
+    async def _readable(self) -> None:
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        held, descriptor = self._queue._live(), self._queue.fileno()
+        loop.add_reader(descriptor, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            del held  # a queue that is closed meanwhile keeps its descriptor until here
+
+
+class EventQueue(EventSource):
     """A queue of events, for select, poll and event loops: fileno is readable when next would not
     wait. Never read or close that descriptor. A pipeline has one (Pipeline.queue), and set_queue of
     engines, buffers and trainers puts their events into one: that of a pipeline, or one made
@@ -33,13 +123,11 @@ class EventQueue(Handle):
     def next(self, timeout: float | None = None) -> Event:
         """The next event. Timeout is raised when none came in `timeout` seconds, Interrupted by
         interrupt, Done when the pipeline of the queue has ended and every event was taken."""
-        out = ctypes.c_void_p()
-        code = waiting(
-            lambda slice_ns: result("rl_event_queue_next", self, slice_ns, ctypes.byref(out)),
-            timeout)
-        if code != Code.OK:
-            raise outcome(code)
-        return Event._adopt(Token("rl_event", out.value))
+        return self._taken(lambda slice_ns, out: result("rl_event_queue_next", self, slice_ns, out),
+                           timeout)
+
+    def _queue(self) -> EventQueue:
+        return self
 
     def interrupt(self) -> None:
         """Makes one next, the running or the next one, raise Interrupted."""
@@ -50,7 +138,7 @@ class EventQueue(Handle):
         return int(ask("rl_event_queue_fd", self))
 
     def __len__(self) -> int:
-        return int(ask("rl_event_queue_size", self))
+        return int(ask("rl_event_queue_size", self)) + len(self._kept)
 
 
 class Event(Handle):

@@ -1,29 +1,26 @@
 """The pipeline: the training loop on a thread of librl, whose events the host takes and answers."""
 from __future__ import annotations
 
-import asyncio
-import collections
 import ctypes
 import json
 import os
-from typing import Any, AsyncIterator, Iterable, Iterator, Mapping
+from typing import Any, Iterable, Mapping
 
 from . import _raw
 from ._arrays import Array, pinned
-from ._handle import (Handle, Token, call, filled, in_background, make, result, taken_text,
-                      waiting)
+from ._handle import call, filled, in_background, make, result, taken_text, waiting
 from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, loss_hook
 from ._scores import Reply, Score, replies_of, scores_of
 from .constants import Code, DType
-from .errors import Done, Error, Timeout, outcome
-from .event import Event, EventQueue
+from .errors import Error, outcome
+from .event import Event, EventQueue, EventSource
 from .model import Model, save_flags
 from .options import Options
 from .records import PipelineStats
 from .runtime import Plan, Profiler
 
 
-class Pipeline(Handle):
+class Pipeline(EventSource):
     """The training loop. After start, iteration yields its events until the loop has ended; every
     EventKind.SCORE is to be answered, and every TURN and GROUP where options ask for them:
 
@@ -35,9 +32,7 @@ class Pipeline(Handle):
                 event.score(reward_of(event.sample.text, event.sample.tag))
 
     `async for` does the same in an event loop of asyncio.
-    Everything may be called from every thread. Ctrl-C ends a wait. An event that was taken and did
-    not reach its variable by then is lost; a host that wants to go on after Ctrl-C handles SIGINT
-    by itself."""
+    Everything may be called from every thread."""
 
     _kind = "rl_pipeline"
     _ends_under_calls = True
@@ -47,7 +42,6 @@ class Pipeline(Handle):
         options those of the model hold."""
         self._create("rl_pipeline_create", model, options)
         self._failures = Failures()
-        self._kept: collections.deque[Event] = collections.deque()  # taken, and not returned
 
     # ---- events ----
 
@@ -61,55 +55,15 @@ class Pipeline(Handle):
         raised once every event was taken, by every further call; what a loss function of the host
         raised is raised once, and the loop goes on."""
         self._failures.raise_loss()
-        if self._kept:
-            return self._kept.popleft()
-        out = ctypes.c_void_p()
         try:
-            code = waiting(
-                lambda slice_ns: result("rl_pipeline_next", self, slice_ns, ctypes.byref(out)),
-                timeout)
+            return self._taken(
+                lambda slice_ns, out: result("rl_pipeline_next", self, slice_ns, out),
+                timeout, self)
         except Error as error:
             raise self._failures.explained(error)
-        except BaseException:  # such as KeyboardInterrupt: the event, if there is one, is kept
-            if out.value:
-                self._kept.append(self._event(out.value))
-            raise
-        if code != Code.OK:
-            raise outcome(code)
-        return self._event(out.value)
 
-    def _event(self, value: Any) -> Event:
-        event = Event._adopt(Token("rl_event", value))
-        event._pipeline = self
-        return event
-
-    def __iter__(self) -> Iterator[Event]:
-        while True:
-            try:
-                event = self.next()
-            except Done:
-                return
-            yield event
-
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        """`async for event in pipeline` leaves the event loop to others while it waits. One such
-        iteration at a time."""
-        loop = asyncio.get_running_loop()
-        with self.queue() as queue:
-            while True:
-                try:
-                    event = self.next(timeout=0)
-                except Timeout:
-                    ready = asyncio.Event()
-                    loop.add_reader(queue.fileno(), ready.set)
-                    try:
-                        await ready.wait()
-                    finally:
-                        loop.remove_reader(queue.fileno())
-                    continue
-                except Done:
-                    return
-                yield event
+    def _queue(self) -> EventQueue:
+        return self.queue()
 
     def interrupt(self) -> None:
         """Makes one next, the running or the next one, raise Interrupted."""
