@@ -1,5 +1,6 @@
 //! Events as futures that need no executor of their own. One helper thread waits in poll(2) for the
-//! pipeline's descriptor while a future is pending, and wakes it; nothing runs on it but the waker.
+//! queue's descriptor while a future is pending, and wakes it; nothing runs on it but the waker.
+use crate::events::Source;
 use crate::{Event, EventQueue, Outcome, Pipeline, Result};
 use std::future::Future;
 use std::io::Write;
@@ -12,17 +13,18 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
-/// A pipeline's events as futures.
+/// Events of a pipeline or a queue as futures.
 #[derive(Debug)]
 pub struct AsyncEvents<'a> {
-    pipeline: &'a Pipeline,
+    source: Source<'a>,
     shared: Arc<Shared>,
     stop: UnixStream,
     thread: Option<JoinHandle<()>>,
-    _queue: EventQueue, // keeps the descriptor
+    _queue: Option<EventQueue>, // keeps a pipeline's descriptor
 }
 
-/// The next event: None at the end of the loop or after an interrupt.
+/// The next event: None at the end of the pipeline or after an interrupt. One that is dropped while
+/// it is pending loses no event.
 #[derive(Debug)]
 pub struct NextEvent<'a, 'b> {
     events: &'b AsyncEvents<'a>,
@@ -63,11 +65,20 @@ impl Shared {
 }
 
 impl<'a> AsyncEvents<'a> {
-    pub(crate) fn new(pipeline: &'a Pipeline) -> Result<Self> {
+    pub(crate) fn of_pipeline(pipeline: &'a Pipeline) -> Result<Self> {
         let queue = pipeline.queue()?;
+        let descriptor = queue.as_raw_fd();
+        Self::new(Source::Pipeline(pipeline), descriptor, Some(queue))
+    }
+
+    pub(crate) fn of_queue(queue: &'a EventQueue) -> Result<Self> {
+        Self::new(Source::Queue(queue), queue.as_raw_fd(), None)
+    }
+
+    fn new(source: Source<'a>, descriptor: RawFd, queue: Option<EventQueue>) -> Result<Self> {
         let (stop, stopped) = UnixStream::pair().map_err(of_system)?;
         let shared = Arc::new(Shared::default());
-        let (seen, descriptor) = (Arc::clone(&shared), queue.as_raw_fd());
+        let seen = Arc::clone(&shared);
         let wait = move || {
             while seen.wait_for_waker() {
                 wait_readable(descriptor, stopped.as_raw_fd());
@@ -76,7 +87,7 @@ impl<'a> AsyncEvents<'a> {
         };
         let thread =
             thread::Builder::new().name("rl-events".to_string()).spawn(wait).map_err(of_system)?;
-        Ok(Self { pipeline, shared, stop, thread: Some(thread), _queue: queue })
+        Ok(Self { source, shared, stop, thread: Some(thread), _queue: queue })
     }
 
     /// One future at a time: a later one takes the place of an earlier one.
@@ -102,7 +113,7 @@ impl Future for NextEvent<'_, '_> {
     type Output = Option<Result<Event>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.events.pipeline.next(Some(Duration::ZERO)) {
+        match self.events.source.next(Some(Duration::ZERO)) {
             // The descriptor stays readable while there is something to say, so nothing is lost in
             // between.
             Ok(Outcome::Timeout) => {

@@ -1,7 +1,11 @@
 //! What a pipeline, a trainer, an engine or a buffer tells.
 use crate::error::outcome;
+use crate::events::Source;
 use crate::text::{counted, terminated, timeout_ns};
-use crate::{sys, DropReason, EventKind, Outcome, Purpose, Result, Sample, SampleArray, Tensor};
+use crate::{
+    sys, AsyncEvents, DropReason, EventKind, Events, Outcome, Purpose, Result, Sample, SampleArray,
+    Tensor,
+};
 use std::os::unix::io::{AsRawFd, RawFd};
 use std::ptr;
 use std::time::Duration;
@@ -135,6 +139,19 @@ impl EventQueue {
         // SAFETY: the handle is this object's.
         let status = unsafe { status_of!(rl_event_queue_next(self.as_ptr(), ns, &mut event)) }?;
         Ok(outcome(status, || Event::from_raw(event)))
+    }
+
+    /// All events; waits for each. It ends with the pipeline, if the queue is one's, or by an
+    /// interrupt; a failure is the last item.
+    pub fn events(&self) -> Events<'_> {
+        Events::new(Source::Queue(self))
+    }
+
+    /// All events as futures, for any executor or [`crate::block_on`], by one helper thread. A host
+    /// whose runtime watches descriptors can watch that of the queue instead, and call
+    /// [`EventQueue::next`] with a timeout of 0 until nothing comes.
+    pub fn async_events(&self) -> Result<AsyncEvents<'_>> {
+        AsyncEvents::of_queue(self)
     }
 
     /// Makes one wait for an event, running or next, end as interrupted.

@@ -1,11 +1,12 @@
 //! The training loop on a thread of the library, from which the host takes events.
 use crate::callbacks::{boxed, drop_box, on_advantage, on_loss};
 use crate::error::outcome;
+use crate::events::Source;
 use crate::model::save_flags;
 use crate::options::handle_or_null;
 use crate::text::{optional, path_text, timeout_ns, Bytes};
 use crate::{
-    sys, AlgoTokens, AsyncEvents, Dtype, Event, EventQueue, Model, Options, Outcome, Plan,
+    sys, AlgoTokens, AsyncEvents, Dtype, Event, EventQueue, Events, Model, Options, Outcome, Plan,
     Profiler, Result, Score, State, Status, TextFlags,
 };
 use std::path::Path;
@@ -146,12 +147,12 @@ impl Pipeline {
     /// All events to the end of the loop; waits for each. An interrupt ends it too, and a failure
     /// is the last item.
     pub fn events(&self) -> Events<'_> {
-        Events { pipeline: self, ended: false }
+        Events::new(Source::Pipeline(self))
     }
 
     /// All events as futures, for any executor or [`crate::block_on`].
     pub fn async_events(&self) -> Result<AsyncEvents<'_>> {
-        AsyncEvents::new(self)
+        AsyncEvents::of_pipeline(self)
     }
 
     /// Makes one wait for an event, running or next, end as interrupted.
@@ -347,25 +348,5 @@ impl Pipeline {
         let profiler = profiler.map_or(ptr::null_mut(), |p| p.as_ptr());
         // SAFETY: the path lives during the call.
         unsafe { call!(rl_pipeline_write_report(self.as_ptr(), profiler, text, len)) }
-    }
-}
-
-/// Iterator of [`Pipeline::events`].
-#[derive(Debug)]
-pub struct Events<'a> {
-    pipeline: &'a Pipeline,
-    ended: bool,
-}
-
-impl Iterator for Events<'_> {
-    type Item = Result<Event>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let item = self.pipeline.next(None).map(Outcome::ready).transpose();
-        self.ended = !matches!(item, Some(Ok(_)));
-        item
     }
 }

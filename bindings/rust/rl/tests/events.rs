@@ -227,3 +227,81 @@ fn a_buffer_and_a_trainer_tell_of_what_they_do() {
     assert!(queue.is_empty());
     assert_eq!(trainer.options().unwrap().dump(false).unwrap(), options.dump(false).unwrap());
 }
+
+/// A queue with the engine that sends to it on a thread of its own.
+fn engine_with_queue() -> (rl::Engine, rl::EventQueue) {
+    let mut options = common::options();
+    options.set("engine.thread", "true").unwrap();
+    let engine = rl::Engine::new(&common::model(&options, rl::Use::Generate), &options).unwrap();
+    let queue = rl::EventQueue::new().unwrap();
+    engine.set_queue(Some(&queue), 3).unwrap();
+    (engine, queue)
+}
+
+fn submit_group(engine: &rl::Engine) -> Vec<u64> {
+    let request = rl::Request::new(&[1, 2, 3]).num_samples(common::GROUP as u64);
+    let first = engine.submit(&request).unwrap();
+    (first..first + common::GROUP as u64).collect()
+}
+
+fn sorted(mut ids: Vec<u64>) -> Vec<u64> {
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn queue_is_iterated_until_an_interrupt() {
+    let (engine, queue) = engine_with_queue();
+    let expected = submit_group(&engine);
+    let mut seen = Vec::new();
+    for event in queue.events() {
+        seen.push(event.unwrap().sample().unwrap().sample_id);
+        if seen.len() == expected.len() {
+            queue.interrupt().unwrap();
+        }
+    }
+    assert_eq!(sorted(seen), expected);
+}
+
+#[test]
+fn events_of_a_queue_are_awaited() {
+    let (engine, queue) = engine_with_queue();
+    let mut events = queue.async_events().unwrap();
+    let wakes = Arc::new(CountWakes(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut given_up = events.next();
+    assert!(Pin::new(&mut given_up).poll(&mut Context::from_waker(&waker)).is_pending());
+    let expected = submit_group(&engine);
+    while wakes.0.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    let seen = rl::block_on(async {
+        let mut seen = Vec::new();
+        while seen.len() < expected.len() {
+            let event = events.next().await.unwrap().unwrap(); // nothing went with the one given up
+            seen.push(event.sample().unwrap().sample_id);
+        }
+        queue.interrupt().unwrap();
+        assert!(events.next().await.is_none());
+        seen
+    });
+    assert_eq!(sorted(seen), expected);
+}
+
+#[test]
+fn events_of_a_pipelines_queue_end_with_it() {
+    let (_model, pipeline) = pipeline(1);
+    let queue = pipeline.queue().unwrap();
+    pipeline.start().unwrap();
+    let mut steps = 0;
+    for event in queue.events() {
+        let event = event.unwrap();
+        match event.kind() {
+            rl::EventKind::Score => score(&pipeline, &event),
+            rl::EventKind::Step => steps += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(steps, 1);
+    assert!(queue.events().next().is_none());
+}
