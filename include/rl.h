@@ -337,8 +337,9 @@ RL_API rl_status rl_option_at(size_t index, rl_option_info* info, rl_error** err
 RL_API rl_status rl_option_find(const char* key, size_t key_len, rl_option_info* info,
                                 rl_error** err);
 
-/* Choice `index` of an enum option: the value and what it means. RL_OUT_OF_RANGE beyond
- * num_choices. Owner of both texts: the library. Thread: any. */
+/* Choice `index` of an enum option, counted from 0: the value and what it means. RL_UNKNOWN_OPTION
+ * as rl_option_find, RL_OUT_OF_RANGE beyond num_choices. Owner of both texts: the library. Thread:
+ * any. */
 RL_API rl_status rl_option_choice(const char* key, size_t key_len, size_t index, const char** name,
                                   const char** doc, rl_error** err);
 
@@ -756,7 +757,8 @@ RL_API rl_status rl_model_encode_chat(const rl_model* model, const char* chat, s
                                       uint64_t flags, rl_bytes** ids, rl_error** err);
 
 /* Renders a chat, given as for rl_model_encode_chat, to text. It needs no tokenizer. Flags:
- * RL_TEXT_GENERATION_PROMPT. Thread: any. */
+ * RL_TEXT_GENERATION_PROMPT. RL_NOT_FOUND when the model has no template of the chat's
+ * "chat_template"; RL_FAILED_PRECONDITION and RL_DATA_LOSS as above. Thread: any. */
 RL_API rl_status rl_model_render_chat(const rl_model* model, const char* chat, size_t chat_len,
                                       uint64_t flags, rl_bytes** text, rl_error** err);
 
@@ -1118,10 +1120,11 @@ RL_API void rl_pipeline_stats_init(rl_pipeline_stats* stats, size_t size);
  * data files and resumes as checkpoint.resume says. The model must have been opened with
  * RL_USE_PIPELINE, else RL_FAILED_PRECONDITION. options may be NULL: then those of the model hold.
  * Nothing runs before rl_pipeline_start. RL_NOT_FOUND and RL_IO name a file of the options,
- * RL_CONFLICT options that contradict one another or those of runtime and model. RL_BUSY while
- * something computes. After a failure the model has the weights it had before or, when the failure
- * came after a checkpoint's weights were read, those of the checkpoint; RL_OUT_OF_MEMORY while they
- * are packed leaves it half-trained (rl_trainer_step). Thread: any. */
+ * RL_DATA_LOSS one that is damaged or that a checkpoint lacks, RL_CONFLICT options that contradict
+ * one another or those of runtime and model. RL_BUSY while something computes. After a failure the
+ * model has the weights it had before or, when the failure came after a checkpoint's weights were
+ * read, those of the checkpoint; RL_OUT_OF_MEMORY while they are packed leaves it half-trained
+ * (rl_trainer_step). Thread: any. */
 RL_API rl_status rl_pipeline_create(rl_model* model, const rl_options* options, rl_pipeline** out,
                                     rl_error** err);
 
@@ -1166,7 +1169,7 @@ RL_API rl_status rl_pipeline_score(rl_pipeline* pipeline, const rl_score* scores
 /* What a host answers to a turn of the model: tokens, or that the sample has no further turn. */
 typedef struct rl_reply {
   size_t struct_size;
-  uint64_t sample_id;
+  uint64_t sample_id; /* of the sample of the event */
   uint64_t turn;      /* the turn that it answers, `count` of its event; 0: the present one */
   const int32_t* ids; /* [num_ids] token ids, copied; optional: text, or finish */
   size_t num_ids;
@@ -1219,7 +1222,7 @@ RL_API rl_status rl_pipeline_feed(rl_pipeline* pipeline, const rl_feed_row* row,
                                   rl_error** err);
 
 /* Declares the feed complete: the loop ends after the last whole step. RL_FAILED_PRECONDITION
- * once the loop has ended. Thread: any. */
+ * with data.path, and when the feed is complete already. Thread: any. */
 RL_API rl_status rl_pipeline_finish_feed(rl_pipeline* pipeline, rl_error** err);
 
 /* Pauses the loop before its next forward, wait or update. No effect when it is already paused.
@@ -1255,7 +1258,8 @@ RL_API rl_status rl_pipeline_save_critic(rl_pipeline* pipeline, const char* dir,
 /* Requests an evaluation of eval.path at the next step boundary. Its samples come as score events
  * of RL_PURPOSE_EVAL, its end is RL_EVENT_EVAL. With algo.objective = reward_model its rows are
  * pairs and there are no score events: the event's count is the number of pairs and its value is
- * the share of pairs whose chosen response has the larger score. Thread: any. */
+ * the share of pairs whose chosen response has the larger score. RL_FAILED_PRECONDITION without
+ * eval.path, and once the loop has ended. Thread: any. */
 RL_API rl_status rl_pipeline_evaluate(rl_pipeline* pipeline, rl_error** err);
 
 /* Applies option values that may change between steps, from the next step on; those of
@@ -1279,8 +1283,8 @@ RL_API rl_status rl_pipeline_plan(const rl_pipeline* pipeline, rl_plan** out, rl
 
 /* Whether the metrics file and the trace were written completely; this happens after the loop and
  * does not affect its success. RL_OK: they were, or there are none. Otherwise the first failure,
- * returned by every call; its message names the file. RL_FAILED_PRECONDITION before the loop has
- * ended: call it after RL_DONE. Thread: any. */
+ * such as RL_IO, returned by every call; its message names the file. RL_FAILED_PRECONDITION before
+ * the loop has ended: call it after RL_DONE. Thread: any. */
 RL_API rl_status rl_pipeline_close_result(const rl_pipeline* pipeline, rl_error** err);
 
 /* The path of the checkpoint that the run was resumed from; empty for a fresh run. Thread: any. */
@@ -1415,9 +1419,9 @@ typedef struct rl_engine_stats {
   uint64_t running, waiting;              /* samples now */
   uint64_t blocks_in_use, blocks_total;   /* KV blocks now */
   uint64_t prefill_tokens, decode_tokens; /* rows computed */
-  uint64_t forwards;
-  uint64_t nonfinite;            /* samples that ended because logits were not finite */
-  int64_t prefill_ns, decode_ns; /* time of forwards with prefill, and of pure decoding */
+  uint64_t forwards;                      /* forwards computed */
+  uint64_t nonfinite;                     /* samples that ended because logits were not finite */
+  int64_t prefill_ns, decode_ns;          /* time of forwards with prefill, and of pure decoding */
   uint64_t started; /* samples now that run, or ran before a preemption; a drain waits for these */
   uint64_t blocks_peak; /* most KV blocks in use at once; over replicas, the sum of their peaks */
   int64_t busy_ns;      /* time with work to do, up to the last forward */
@@ -1591,13 +1595,13 @@ RL_API rl_status rl_engine_get_stats(const rl_engine* engine, int64_t replica, i
 
 typedef struct rl_conversation_info {
   size_t struct_size;
-  uint64_t sample_id; /* id of the sample, the same in all turns */
-  uint64_t ordinal;   /* ordinal of its group: the conversations forked from one another */
-  uint32_t slot;
+  uint64_t sample_id;  /* id of the sample, the same in all turns */
+  uint64_t ordinal;    /* ordinal of its group: the conversations forked from one another */
+  uint32_t slot;       /* number of the conversation within its group, from 0 */
   uint32_t generating; /* 1: a turn is being generated, and the fields below are as before it */
-  uint64_t num_ids;
-  uint64_t num_turns; /* turns of the model that ended */
-  int32_t finish;     /* why the last of these turns ended, RL_FINISH_STOP_TOKEN ... */
+  uint64_t num_ids;    /* tokens so far, the prompt included */
+  uint64_t num_turns;  /* turns of the model that ended */
+  int32_t finish;      /* why the last of these turns ended, RL_FINISH_STOP_TOKEN ... */
   int32_t reserved;
 } rl_conversation_info;
 
@@ -2119,10 +2123,10 @@ RL_API rl_status rl_trainer_save_critic(rl_trainer* trainer, const char* dir, si
 /* Publishes the weights of the last step: engines read them from their next step on. *version is
  * that of these weights, one higher than before however many steps there were. With
  * model.compute_copies 1 a step has published its weights already, and this call only returns their
- * version. The weights of a half-trained model (rl_trainer_step) are packed here, and engines drop
- * what they cached under older ones: RL_BUSY while anything computes, and with model.compute_copies
- * 1 while requests of the model run. RL_BUSY also while another thread trains the model or sets its
- * weights. Thread: any. */
+ * version; so does a call without a step since the last one. The weights of a half-trained model
+ * (rl_trainer_step) are packed here, and engines drop what they cached under older ones: RL_BUSY
+ * while anything computes, and with model.compute_copies 1 while requests of the model run. RL_BUSY
+ * also while another thread trains the model or sets its weights. Thread: any. */
 RL_API rl_status rl_trainer_publish(rl_trainer* trainer, uint64_t* version, rl_error** err);
 
 /* ---- algorithms ---- */
@@ -2136,8 +2140,8 @@ RL_API rl_status rl_trainer_publish(rl_trainer* trainer, uint64_t* version, rl_e
 typedef struct rl_algo_tokens {
   size_t struct_size;
   const int32_t* lengths; /* [num_sequences], each at least 0; their sum is num_tokens */
-  size_t num_sequences;
-  size_t num_tokens;
+  size_t num_sequences;   /* number of samples, without their prompts */
+  size_t num_tokens;      /* number of tokens of all of them, one sequence after the other */
   const uint64_t* groups; /* [num_sequences], equal for the samples of one prompt, in any order;
                              optional: all belong to one prompt */
   const uint8_t* mask;    /* [num_tokens], 1 where a token carries loss, else 0; optional: all do */
@@ -2206,8 +2210,9 @@ RL_API rl_status rl_algo_advantages(const rl_options* options, const rl_algo_tok
  * the KL term too, and its derivative in the log-prob of each token; num_gradient is num_tokens.
  * Reads logprobs, advantages and, for a KL, ref_logprobs. If a log-prob is not finite, neither is
  * the loss. RL_INVALID_ARGUMENT for an algo.objective that has no policy loss,
- * RL_FAILED_PRECONDITION for algo.policy_loss = custom. options may be NULL: the defaults. Thread:
- * any; callback-safe. */
+ * RL_FAILED_PRECONDITION for algo.policy_loss = custom, RL_CONFLICT for options that contradict one
+ * another, RL_OUT_OF_RANGE for a sequence length below 0. options may be NULL: the
+ * defaults. Thread: any; callback-safe. */
 RL_API rl_status rl_algo_policy_loss(const rl_options* options, const rl_algo_tokens* tokens,
                                      double* gradient, size_t num_gradient, rl_algo_loss* out,
                                      rl_error** err);
@@ -2265,7 +2270,8 @@ RL_API rl_status rl_algo_corrections(const rl_options* options, const rl_algo_to
 
 /* The weight of each token by algo.loss_agg: a loss is the sum of weights times token losses. With
  * total_tokens and total_sequences the losses of the parts of a batch add up to that of the whole.
- * num_weights is num_tokens. options may be NULL: the defaults. Thread: any; callback-safe. */
+ * num_weights is num_tokens. RL_NON_FINITE names a given weight. options may be NULL: the defaults.
+ * Thread: any; callback-safe. */
 RL_API rl_status rl_algo_weights(const rl_options* options, const rl_algo_tokens* tokens,
                                  double* weights, size_t num_weights, rl_error** err);
 
@@ -2353,11 +2359,11 @@ typedef struct rl_tensor_info {
   const int64_t* shape;   /* [num_dims]; NULL if num_dims is 0; owner: the tensor */
   const int64_t* strides; /* [num_dims], in elements, of any sign; NULL and owner as shape */
   uint64_t num_dims;      /* at most 64 */
-  uint64_t num_elements;
-  int32_t dtype;        /* RL_DTYPE_F32 ... */
-  int32_t device;       /* RL_DEVICE_CPU */
-  uint32_t read_only;   /* 1: the memory must not be written to */
-  int32_t device_index; /* number of the device among those of its kind; 0 for RL_DEVICE_CPU */
+  uint64_t num_elements;  /* product of the shape; 1 without dimensions */
+  int32_t dtype;          /* RL_DTYPE_F32 ... */
+  int32_t device;         /* RL_DEVICE_CPU */
+  uint32_t read_only;     /* 1: the memory must not be written to */
+  int32_t device_index;   /* number of the device among those of its kind; 0 for RL_DEVICE_CPU */
 } rl_tensor_info;
 
 /* Where the values of a tensor are wanted, and when. */
@@ -2445,7 +2451,7 @@ RL_API rl_status rl_trainer_gradient(rl_trainer* trainer, const char* name, size
 /* A weight to set. */
 typedef struct rl_weight {
   size_t struct_size;
-  const char* name;
+  const char* name; /* of the weight, as in a Hugging Face directory */
   size_t name_len;
   rl_tensor* tensor; /* RL_DTYPE_F32 or RL_DTYPE_BF16, with the shape of the weight; only read, and
                         the caller's */
@@ -2599,10 +2605,10 @@ typedef void (*rl_file_describe_fn)(void* user_data, int32_t code, char* text, s
  * and synced. */
 typedef struct rl_files {
   size_t struct_size;
-  void* user_data;
-  rl_destroy_fn destroy;
-  const char* prefix; /* paths that begin with it belong to these functions, all others to the
-                         operating system; copied; NULL: all paths */
+  void* user_data;       /* what the functions below get */
+  rl_destroy_fn destroy; /* ends user_data; may be NULL */
+  const char* prefix;    /* paths that begin with it belong to these functions, all others to the
+                            operating system; copied; NULL: all paths */
   size_t prefix_len;
   rl_file_open_fn open;
   rl_file_create_fn create;
@@ -2640,8 +2646,8 @@ typedef void (*rl_memory_fn)(void* user_data, void* memory, uint64_t size);
  * destroy is called after the last release. */
 typedef struct rl_allocator {
   size_t struct_size;
-  void* user_data;
-  rl_destroy_fn destroy;
+  void* user_data;       /* what the functions below get */
+  rl_destroy_fn destroy; /* ends user_data; may be NULL */
   rl_allocate_fn allocate;
   rl_memory_fn release;
   rl_memory_fn decommit; /* gives the pages back but keeps the addresses, which read as zeros from
@@ -2655,8 +2661,8 @@ RL_API void rl_allocator_init(rl_allocator* allocator, size_t size);
 /* What a host provides to a runtime. A service that is NULL comes from the operating system. */
 typedef struct rl_host {
   size_t struct_size;
-  const rl_files* files;
-  const rl_allocator* allocator;
+  const rl_files* files;         /* copied; NULL: the files of the operating system */
+  const rl_allocator* allocator; /* copied; NULL: memory of the operating system */
 } rl_host;
 
 /* Initialises an rl_host: zeroes the `size` bytes of *host and sets struct_size. NULL or a size too
@@ -2666,13 +2672,13 @@ RL_API void rl_host_init(rl_host* host, size_t size);
 /* Creates a runtime, as rl_runtime_create does, with services of the host. All objects made from it
  * read and write their files through host->files (model, prompts, evaluations, checkpoints,
  * metrics, traces, reports, saved models), and their arenas are memory of host->allocator. options
- * and host may be NULL. Thread: any. */
+ * and host may be NULL. Other codes are those of rl_runtime_create. Thread: any. */
 RL_API rl_status rl_runtime_create_hosted(uint32_t header_abi, const rl_options* options,
                                           const rl_host* host, rl_runtime** out, rl_error** err);
 
 /* Plans the memory for a use of model.path, as rl_plan_create does, and reads the model's header
- * through the files of a runtime. options may be NULL: then those of the runtime hold. Thread:
- * any. */
+ * through the files of a runtime. options may be NULL: then those of the runtime hold. The codes
+ * are those of rl_plan_create. Thread: any. */
 RL_API rl_status rl_plan_create_hosted(const rl_runtime* runtime, const rl_options* options,
                                        int32_t use, rl_plan** out, rl_error** err);
 
@@ -2682,8 +2688,8 @@ RL_API rl_status rl_plan_create_hosted(const rl_runtime* runtime, const rl_optio
 RL_API rl_status rl_buffer_set_runtime(rl_buffer* buffer, const rl_runtime* runtime,
                                        rl_error** err);
 
-/* What a buffer file says of itself, as rl_buffer_get_file_info, read through the files of a
- * runtime. Thread: any. */
+/* What a buffer file says of itself, read through the files of a runtime; the codes are those of
+ * rl_buffer_get_file_info. Thread: any. */
 RL_API rl_status rl_buffer_get_hosted_file_info(const rl_runtime* runtime, const char* path,
                                                 size_t path_len, rl_buffer_file_info* info,
                                                 rl_error** err);
@@ -2693,8 +2699,8 @@ RL_API rl_status rl_buffer_get_hosted_file_info(const rl_runtime* runtime, const
  * machine. Time t of it is unix_ns + (t - steady_ns) since 1970. */
 typedef struct rl_clock {
   size_t struct_size;
-  int64_t steady_ns;
-  int64_t unix_ns; /* since 1970-01-01 00:00 UTC */
+  int64_t steady_ns; /* of a clock that is never set, as all times of librl */
+  int64_t unix_ns;   /* since 1970-01-01 00:00 UTC */
 } rl_clock;
 
 /* Initialises an rl_clock: zeroes the `size` bytes of *clock and sets struct_size. NULL or a size
@@ -2715,7 +2721,7 @@ typedef struct rl_span {
   int64_t end_ns;       /* from start_ns to 2^62 */
   const char* arg_name; /* what arg_value is, such as "samples"; may be empty */
   size_t arg_name_len;
-  int64_t arg_value;
+  int64_t arg_value; /* not read without arg_name */
 } rl_span;
 
 /* Initialises an rl_span: zeroes the `size` bytes of *span and sets struct_size, and lane_len,

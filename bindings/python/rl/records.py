@@ -288,6 +288,7 @@ class EngineStats(Record):
     prefill_tokens: int
     # rows computed
     decode_tokens: int
+    # forwards computed
     forwards: int
     # samples that ended because logits were not finite
     nonfinite: int
@@ -339,9 +340,11 @@ class ConversationInfo(Record):
     sample_id: int
     # ordinal of its group: the conversations forked from one another
     ordinal: int
+    # number of the conversation within its group, from 0
     slot: int
     # 1: a turn is being generated, and the fields below are as before it
     generating: bool
+    # tokens so far, the prompt included
     num_ids: int
     # turns of the model that ended
     num_turns: int
@@ -423,6 +426,7 @@ class AlgoLoss(Record):
 class Clock(Record):
     """The fields of rl_clock that are numbers and texts."""
 
+    # of a clock that is never set, as all times of librl
     steady_ns: int
     # since 1970-01-01 00:00 UTC
     unix_ns: int
