@@ -28,11 +28,13 @@ EventQueue::EventQueue() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
 
 EventQueue::~EventQueue() { ::close(fd_); }
 
+// The change comes last: a pop that spins takes the lock as soon as it sees it, and would sleep on
+// the lock for as long as the write takes.
 void EventQueue::signal() {
-  changes_.fetch_add(1, std::memory_order_release);
   const uint64_t one = 1;
   // The write fails only if the counter is full, and then the descriptor is readable anyway.
   [[maybe_unused]] const ssize_t written = ::write(fd_, &one, sizeof one);
+  changes_.fetch_add(1, std::memory_order_release);
 }
 
 void EventQueue::drain() {
