@@ -190,7 +190,8 @@ def doc_file(registry):
                     for name, p in registry.placeholders.items()]
     units = [(unit, text) for unit, text in registry.units.items() if text]
     symbols = [(f"`{symbol}`", text) for symbol, text in registry.notation.items()]
-    out = "".join([HEAD, "A name in braces stands for each of several:\n\n",
+    out = "".join([HEAD, "A name in braces stands for each of several: `critic/rewards/{stat}`\n"
+                   "for `critic/rewards/mean`, `critic/rewards/max` and `critic/rewards/min`.\n\n",
                    doc_table(registry, "in a name", placeholders),
                    "\nUnits:\n\n", doc_table(registry, "unit", units),
                    "\nSymbols of the formulas:\n\n", doc_table(registry, "symbol", symbols), "\n"])
