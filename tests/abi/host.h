@@ -193,18 +193,25 @@ inline rl_status set_weights(rl_model* model, const std::vector<const char*>& na
                               err);
 }
 
+// Options of a run on a tiny model: a step of two samples of one prompt.
+inline rl_options* tiny_options() {
+  rl_options* options = nullptr;
+  EXPECT_RL_OK(rl_options_create(&options, &err));
+  set(options, "model.path", RL_FIXTURES "/models/llama");
+  set(options, "runtime.threads", "1");
+  set(options, "engine.max_num_seqs", "4");
+  set(options, "engine.max_model_len", "64");
+  set(options, "pipeline.samples_per_prompt", "2");
+  set(options, "pipeline.prompts_per_step", "1");
+  set(options, "sampling.max_new_tokens", "4");
+  return options;
+}
+
 // One live object of every kind, by the name of its handle type.
 class Host {
  public:
   Host() {
-    EXPECT_RL_OK(rl_options_create(&options, &err));
-    set(options, "model.path", RL_FIXTURES "/models/llama");
-    set(options, "runtime.threads", "1");
-    set(options, "engine.max_num_seqs", "4");
-    set(options, "engine.max_model_len", "64");
-    set(options, "pipeline.samples_per_prompt", "2");
-    set(options, "pipeline.prompts_per_step", "1");
-    set(options, "sampling.max_new_tokens", "4");
+    options = tiny_options();
     EXPECT_RL_OK(rl_runtime_create(RL_ABI_VERSION, options, &runtime, &err));
     EXPECT_RL_OK(rl_plan_create(options, RL_USE_PIPELINE, &plan, &err));
     EXPECT_RL_OK(rl_model_open(runtime, options, RL_USE_PIPELINE, &model, &err));

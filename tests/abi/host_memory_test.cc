@@ -78,16 +78,7 @@ class Memory {
 
 // Everything of a host's own loop, made one by one. Stops at the first failure.
 struct Parts {
-  Parts() {
-    EXPECT_RL_OK(rl_options_create(&options, &err));
-    set(options, "model.path", RL_FIXTURES "/models/llama");
-    set(options, "runtime.threads", "1");
-    set(options, "engine.max_num_seqs", "4");
-    set(options, "engine.max_model_len", "64");
-    set(options, "pipeline.samples_per_prompt", "2");
-    set(options, "pipeline.prompts_per_step", "1");
-    set(options, "sampling.max_new_tokens", "4");
-  }
+  Parts() = default;
   ~Parts() {
     end();
     rl_options_destroy(options);
@@ -151,7 +142,7 @@ struct Parts {
     error = nullptr;
   }
 
-  rl_options* options = nullptr;
+  rl_options* const options = tiny_options();
   rl_runtime* runtime = nullptr;
   rl_model* model = nullptr;
   rl_engine* engine = nullptr;

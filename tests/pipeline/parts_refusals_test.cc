@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "host_batch.h"
+#include "host_model.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/session/conversation.h"
 #include "pipeline/session/weight_tensors.h"
@@ -18,25 +19,13 @@ namespace rl {
 namespace {
 
 using testing::fixture_model;
-using testing::for_session;
 using testing::host_batch;
-using testing::tiny_options;
 using Texts = std::vector<std::string>;
 
 // A model, and parts of a host's loop on it.
-class Bench {
+class Bench : public testing::HostModel {
  public:
-  explicit Bench(const Texts& texts = {}) : options(for_session(tiny_options(dir_))) {
-    for (const std::string& text : texts) options.set_assignment(text);
-    if (!is_rl(Settings(options).algo.objective)) {
-      for (const char* key :
-           {"pipeline.samples_per_prompt", "sampling.max_new_tokens", "sampling.ignore_eos",
-            "engine.max_num_seqs", "engine.max_num_batched_tokens"}) {
-        options.unset(key);
-      }
-    }
-    model = LoadedModel::open(std::make_shared<Runtime>(options), options, PlanUse::kTrain);
-  }
+  explicit Bench(const Texts& texts = {}) : HostModel(texts) {}
   TrainerSession& trainer() {
     if (trainer_ == nullptr) trainer_ = std::make_unique<TrainerSession>(model, options);
     return *trainer_;
@@ -52,13 +41,6 @@ class Bench {
     r.max_new_tokens = 4;
     return r;
   }
-
- private:
-  const TempDir dir_;
-
- public:
-  OptionSet options;
-  std::shared_ptr<LoadedModel> model;
 
  private:
   std::unique_ptr<TrainerSession> trainer_;

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "host_batch.h"
+#include "host_model.h"
 #include "pipeline/session/engine_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
@@ -15,23 +16,14 @@
 namespace rl {
 namespace {
 
-using testing::for_session;
 using testing::host_batch;
-using testing::tiny_options;
 using Texts = std::vector<std::string>;
 
 // A process of its own: runtime, model and trainer.
-class Process {
+class Process : public testing::HostModel {
  public:
   explicit Process(const Texts& texts = {}, FileSystem* fs = nullptr)
-      : options(for_session(tiny_options(dir_))) {
-    for (const std::string& text : texts) options.set_assignment(text);
-    RuntimeSeams seams;
-    seams.fs = fs;
-    auto runtime = std::make_shared<Runtime>(options, std::move(seams));
-    model = LoadedModel::open(std::move(runtime), options, PlanUse::kTrain);
-    trainer = std::make_unique<TrainerSession>(model, options);
-  }
+      : HostModel(texts, fs), trainer(std::make_unique<TrainerSession>(model, options)) {}
   // A step on samples that follow from its number.
   std::string step(uint64_t n) {
     std::vector<SamplePtr> batch = host_batch(*trainer);
@@ -39,13 +31,7 @@ class Process {
     return trainer->step(batch).without_times().to_json();
   }
 
- private:
-  const TempDir dir_;
-
- public:
-  OptionSet options;
-  std::shared_ptr<LoadedModel> model;
-  std::unique_ptr<TrainerSession> trainer;
+  const std::unique_ptr<TrainerSession> trainer;
 };
 
 void expect_same_future(Process& a, Process& b, uint64_t first) {

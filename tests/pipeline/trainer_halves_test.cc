@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "host_batch.h"
+#include "host_model.h"
 #include "pipeline/session/engine_session.h"
 #include "pipeline/session/weight_tensors.h"
 #include "run_rig.h"
@@ -16,26 +17,14 @@
 namespace rl {
 namespace {
 
-using testing::for_session;
 using testing::host_batch;
-using testing::tiny_options;
 using Texts = std::vector<std::string>;
 
 // A process of its own: runtime, model and trainer.
-class Process {
+class Process : public testing::HostModel {
  public:
-  explicit Process(const Texts& texts = {}) : options(for_session(tiny_options(dir_))) {
-    for (const std::string& text : texts) options.set_assignment(text);
-    if (!is_rl(Settings(options).algo.objective)) {
-      for (const char* key :
-           {"pipeline.samples_per_prompt", "sampling.max_new_tokens", "sampling.ignore_eos",
-            "engine.max_num_seqs", "engine.max_num_batched_tokens"}) {
-        options.unset(key);
-      }
-    }
-    model = LoadedModel::open(std::make_shared<Runtime>(options), options, PlanUse::kTrain);
-    trainer = std::make_shared<TrainerSession>(model, options);
-  }
+  explicit Process(const Texts& texts = {})
+      : HostModel(texts), trainer(std::make_shared<TrainerSession>(model, options)) {}
   void backward(std::span<const SamplePtr> samples, const LossDenominators& whole = {}) {
     std::vector<SampleRewards> rewards;
     for (const SamplePtr& s : samples) rewards.push_back(rewards_of(*s));
@@ -51,12 +40,6 @@ class Process {
     return {begin, begin + model->model().layout().total()};
   }
 
- private:
-  const TempDir dir_;
-
- public:
-  OptionSet options;
-  std::shared_ptr<LoadedModel> model;
   std::shared_ptr<TrainerSession> trainer;
 };
 
