@@ -12,6 +12,7 @@
 #include "pipeline/update/trainer_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
+#include "support/resident_memory.h"
 #include "tokenized_model.h"
 
 namespace rl {
@@ -173,6 +174,35 @@ TEST_F(EngineEventsTest, TheTextOfPiecesIsThatOfTheResponse) {
     const std::span<const int32_t> response = std::span(s->ids).subspan(3);
     EXPECT_EQ(texts[id], model_->decode_sampled(response, true));
   }
+}
+
+// Bytes that stay on the heap after refused requests, each with ids of its own.
+class RefusedRequests : public EngineEventsTest {
+ protected:
+  int64_t bytes_left_by(int64_t count, const Request& refused) {
+    const int64_t before = testing::heap_bytes();
+    for (int64_t i = 0; i < count; ++i) {
+      const EngineSession::Naming naming{.ordinal = 0, .sample_id = 1 + next_id_++};
+      expect_error(Code::kOutOfRange, [&] { engine_->submit(refused, naming); });
+    }
+    return testing::heap_bytes() - before;
+  }
+
+ private:
+  uint64_t next_id_ = 0;
+};
+
+TEST_F(RefusedRequests, LeaveNoStreamOfTokens) {
+  if (!testing::kProcessIsMeasurable) GTEST_SKIP() << "a sanitizer keeps memory of its own";
+  constexpr int64_t kMostBytes = 4096;  // what the first refusal leaves in caches of libraries
+  open({"engine.stream_tokens=3"});
+  EXPECT_LT(bytes_left_by(1, request(1'000'000)), kMostBytes);
+  Request too_long = request();
+  too_long.max_new_tokens = 1'000'000;
+  EXPECT_LT(bytes_left_by(1000, too_long), kMostBytes);
+  engine_->submit(request(1, 4));
+  engine_->run();
+  EXPECT_EQ(taken().size(), 3u) << "two pieces and the end of the one that was accepted";
 }
 
 // The conversation appends to the sample of its turn, which the event still shows as it was.

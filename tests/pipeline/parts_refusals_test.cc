@@ -181,7 +181,7 @@ TEST(PartsRefusals, AnEngineNamesWhatItDoesNotHave) {
   EXPECT_EQ(engine->submit(b.request()), 1u);
   const Error unknown = expect_error(Code::kNotFound, [&] { engine->abort_request(2); });
   EXPECT_EQ(unknown.key, "sample_id");
-  EXPECT_TRUE(contains(unknown.message, "has id 2"));
+  EXPECT_TRUE(contains(unknown.message, "has sample_id 2"));
   for (const int level : {0, 3}) {
     const Error e = expect_error(Code::kOutOfRange, [&] { engine->sleep(level); });
     EXPECT_EQ(e.expected, "1 or 2");

@@ -1,7 +1,6 @@
 // Ten thousand requests at once: they finish in order and in number, memory grows by what is queued
 // and by nothing else, and all of them can be ended at once. With RL_LONG as many and longer.
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -16,8 +15,6 @@ namespace {
 constexpr uint64_t kRequests = 10000;
 
 int64_t resident_bytes() { return static_cast<int64_t>(resident_bytes_of_process()); }
-// Bytes that the heap has handed out.
-int64_t heap_bytes() { return static_cast<int64_t>(mallinfo2().uordblks + mallinfo2().hblkhd); }
 
 bool heap_is_measured() {
   if (!kProcessIsMeasurable) std::cout << "memory is not measured: a sanitizer replaces the heap\n";

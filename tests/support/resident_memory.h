@@ -1,5 +1,6 @@
-// Resident bytes of a range of memory, and of the process.
+// Resident bytes of a range of memory, and of the process; bytes of its heap.
 #pragma once
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -33,6 +34,12 @@ inline uint64_t resident_bytes_of_process() {
   uint64_t total = 0, resident = 0;
   statm >> total >> resident;
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Bytes that the heap has handed out.
+inline int64_t heap_bytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
 }  // namespace rl::testing

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "data/sample_document.h"
 
 namespace rl {
 namespace {
@@ -38,15 +39,22 @@ void EngineEvents::set_queue(std::shared_ptr<EventQueue> queue, uint64_t source)
   streams_.clear();
 }
 
-void EngineEvents::submitted(const Request& request) {
-  if (!on() || stream_tokens_ == 0) return;
+EngineEvents::Streams EngineEvents::streams_of(const Request& request) const {
+  Streams streams;
+  if (!on() || stream_tokens_ == 0) return streams;
+  if (request.num_samples > static_cast<int64_t>(kMaxGroupSamples)) return streams;
   const std::vector<int32_t>& ids = request.resume ? request.resume->ids : request.prompt;
   for (int64_t i = 0; i < request.num_samples; ++i) {
     Stream stream{static_cast<int64_t>(ids.size()), std::nullopt};
     if (model_.has_tokenizer()) stream.text.emplace(model_.tokenizer(), true);
-    streams_.insert_or_assign(request.first_sample_id + static_cast<uint64_t>(i),
-                              std::move(stream));
+    streams.emplace(request.first_sample_id + static_cast<uint64_t>(i), std::move(stream));
   }
+  return streams;
+}
+
+void EngineEvents::submitted(Streams streams) noexcept {
+  for (const auto& [id, stream] : streams) streams_.erase(id);
+  streams_.merge(streams);
 }
 
 void EngineEvents::stepped(const EngineSet& engine) {

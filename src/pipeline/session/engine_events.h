@@ -28,8 +28,17 @@ class EngineEvents {
   void set_queue(std::shared_ptr<EventQueue> queue, uint64_t source);
   bool on() const { return queue_ != nullptr; }
 
-  // A request was accepted, whose samples begin with so many ids.
-  void submitted(const Request& request);
+  // The tokens of a sample that no event has told yet.
+  struct Stream {
+    int64_t sent;  // ids that need no event any more
+    std::optional<Detokenizer> text;
+  };
+  using Streams = std::map<uint64_t, Stream>;  // by id of the sample
+  // The streams of a request, made before it is submitted, since nothing may fail afterwards. None
+  // for one with more samples than an engine accepts.
+  Streams streams_of(const Request& request) const;
+  // The request was accepted.
+  void submitted(Streams streams) noexcept;
   // A step has ended.
   void stepped(const EngineSet& engine);
   // Room for so many calls of finished(), which then do not fail.
@@ -42,10 +51,6 @@ class EngineEvents {
   void failed(const std::string& why);
 
  private:
-  struct Stream {
-    int64_t sent;  // ids that no event has any more
-    std::optional<Detokenizer> text;
-  };
   struct Finished {
     SamplePtr sample;
     bool kept;
@@ -57,8 +62,8 @@ class EngineEvents {
   const int64_t stream_tokens_;
   std::shared_ptr<EventQueue> queue_;
   uint64_t source_ = 0;
-  std::map<uint64_t, Stream> streams_;  // of unfinished samples, by id
-  std::vector<Finished> finished_;      // whose events are to be sent
+  Streams streams_;                 // of unfinished samples
+  std::vector<Finished> finished_;  // whose events are to be sent
 };
 
 }  // namespace rl

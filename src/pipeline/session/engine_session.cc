@@ -63,7 +63,7 @@ void EngineSession::require_free_ids(const Request& request, const char* key) co
     if (!engine_->find(id)) continue;
     throw Error(Code::kFailedPrecondition,
                 str("sample ", id, " is still unfinished in this engine, so no other can have its ",
-                    "id and it cannot be resumed"))
+                    "sample_id and it cannot be resumed"))
         .with_key(key);
   }
 }
@@ -111,8 +111,9 @@ uint64_t EngineSession::submit_locked(Request request, const Naming& naming, Use
   identify(request, naming);
   try {
     if (use_ == nullptr && !draining_) use_ = std::move(use);
-    events_.submitted(request);
+    EngineEvents::Streams streams = events_.streams_of(request);
     engine_->submit(request);
+    events_.submitted(std::move(streams));
   } catch (...) {
     if (!request.resume && !naming.sample_id) {
       model_->runtime().sample_ids().give_back(request.first_sample_id, num_ids(request));
@@ -186,8 +187,8 @@ void EngineSession::submit_turn_locked(Request turn, Use use) {
   const uint64_t id = turn.resume->id;
   const auto [waits, is_new] = turns_.emplace(id, nullptr);
   if (!is_new) {
-    throw Error(Code::kFailedPrecondition,
-                str("another conversation of this engine has the id ", id, ", and a turn with it"))
+    throw Error(Code::kFailedPrecondition, str("another conversation of this engine has sample_id ",
+                                               id, ", and a turn with it"))
         .with_key("conversation");
   }
   try {
@@ -214,11 +215,15 @@ void EngineSession::drop_turn(uint64_t sample_id) {
   turns_.erase(sample_id);
 }
 
-void EngineSession::abort_all() {
+void EngineSession::end_requests(FunctionRef<void()> end) {
   const std::lock_guard lock(mutex_);
-  engine_->abort_all();
+  end();
   note_use();
   tell();
+}
+
+void EngineSession::abort_all() {
+  end_requests([this] { engine_->abort_all(); });
 }
 
 void EngineSession::close() {
@@ -233,22 +238,20 @@ void EngineSession::close() {
 }
 
 void EngineSession::abort_request(uint64_t sample_id) {
-  const std::lock_guard lock(mutex_);
-  const std::optional<uint64_t> number = engine_->find(sample_id);
-  if (!number) {
-    throw Error(Code::kNotFound, str("no unfinished sample of this engine has id ", sample_id))
-        .with_key("sample_id");
-  }
-  engine_->abort(*number);
-  note_use();
-  tell();
+  end_requests([&] {
+    const std::optional<uint64_t> number = engine_->find(sample_id);
+    if (!number) {
+      throw Error(Code::kNotFound,
+                  str("no unfinished sample of this engine has sample_id ", sample_id))
+          .with_key("sample_id");
+    }
+    engine_->abort(*number);
+  });
 }
 
 int64_t EngineSession::abort_unspared() {
-  const std::lock_guard lock(mutex_);
-  const int64_t spared = engine_->abort_unspared();
-  note_use();
-  tell();
+  int64_t spared = 0;
+  end_requests([&] { spared = engine_->abort_unspared(); });
   return spared;
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "core/function_ref.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/session/engine_events.h"
 #include "pipeline/session/engine_thread.h"
@@ -134,6 +135,8 @@ class EngineSession {
   void collect();
   void tell();
   void note_use();
+  // Ends requests under the lock, then tells of their samples.
+  void end_requests(FunctionRef<void()> end);
   EngineThread::Next serve() noexcept;
   void fail_thread(const char* why) noexcept;
   EngineStep await_thread(int64_t timeout_ns);
