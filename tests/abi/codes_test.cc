@@ -121,6 +121,32 @@ TEST(Codes, OfFilesThatAreNotThereOrSomethingElse) {
             RL_ALREADY_EXISTS);
 }
 
+// A file that is missing from a checkpoint damages it: "not found" is for paths that the host
+// gives.
+TEST(Codes, OfACheckpointWithoutOneOfItsFiles) {
+  const Host host;
+  const rl::TempDir dir;
+  rl_checkpoint checkpoint;
+  rl_checkpoint_init(&checkpoint, sizeof checkpoint);
+  checkpoint.dir = dir.path().c_str();
+  rl_bytes* path = nullptr;
+  EXPECT_RL_OK(rl_trainer_save(host.trainer, &checkpoint, &path, &err));
+  const std::string saved(static_cast<const char*>(rl_bytes_data(path)), rl_bytes_size(path));
+  rl_bytes_release(path);
+  for (const char* name : {"second_moments.safetensors", "manifest.xxh64"}) {
+    ASSERT_TRUE(std::filesystem::remove(saved + "/" + name));
+    rl_error* error = nullptr;
+    EXPECT_EQ(rl_trainer_load(host.trainer, saved.c_str(), kText, nullptr, &error), RL_DATA_LOSS);
+    EXPECT_EQ(text_of(error, RL_ERROR_MESSAGE),
+              "the checkpoint " + saved + " is damaged: its file " + name + " is missing");
+    EXPECT_EQ(text_of(error, RL_ERROR_LOCATION), saved + "/" + name);
+    rl_error_release(error);
+  }
+  set(host.options, "checkpoint.resume", saved);
+  rl_pipeline* pipeline = nullptr;
+  EXPECT_EQ(rl_pipeline_create(host.model, host.options, &pipeline, nullptr), RL_DATA_LOSS);
+}
+
 TEST(Codes, OfFoldersThatAreNotThere) {
   const Host host;
   // A model's folders are made, which is impossible here.

@@ -140,9 +140,14 @@ TEST_F(CheckpointTest, TruncatedLongerAndMissingFilesAreNamed) {
     expect_refused("first_moments.safetensors");
   }
   std::filesystem::remove(file);
-  expect_refused("first_moments.safetensors", Code::kNotFound);
+  expect_refused("first_moments.safetensors");
+  std::filesystem::rename(path_ + "/manifest.json", path_ + "/aside");
+  expect_refused("manifest.json");
+  std::filesystem::rename(path_ + "/aside", path_ + "/manifest.json");
   std::filesystem::remove(path_ + "/manifest.xxh64");
-  expect_refused("manifest.xxh64", Code::kNotFound);
+  expect_refused("manifest.xxh64");
+  std::filesystem::remove(path_ + "/manifest.json");
+  expect_refused("step_000001", Code::kNotFound);
   std::filesystem::remove_all(path_);
   expect_refused("step_000001", Code::kNotFound);
 }

@@ -299,7 +299,7 @@ CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
   }
   for (size_t m = 0; m < target.models.size(); ++m) {
     for (const char* name : kCheckpointFiles[m]) {
-      verify_file(fs, join(path, name), manifest.files.at(name));
+      read_part(path, name, [&] { verify_file(fs, join(path, name), manifest.files.at(name)); });
       check_array_file(fs, join(path, name), *target.models[m].arrays.layout);
     }
   }

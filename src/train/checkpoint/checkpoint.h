@@ -73,11 +73,11 @@ struct CheckpointTarget {
 };
 
 // Fills the arrays with content that has been verified in memory. Masters change last and only as
-// a whole, so an error leaves them unchanged: kIo, kNotFound or kDataLoss naming the file;
-// kIncompatible if the checkpoint has another config digest (both are named), if only one of
-// checkpoint and target has a critic, if another set of parameters is frozen (one is named) or they
-// have other values, or if its tensors do not match the layout. All files are verified before the
-// first array changes.
+// a whole, so an error leaves them unchanged: kNotFound if there is no checkpoint; kIo or kDataLoss
+// naming the file, kDataLoss also if it is missing; kIncompatible if the checkpoint has another
+// config digest (both are named), if only one of checkpoint and target has a critic, if another set
+// of parameters is frozen (one is named) or they have other values, or if its tensors do not match
+// the layout. All files are verified before the first array changes.
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, CheckpointTarget& target);
 

@@ -140,10 +140,29 @@ CheckpointManifest parse(const std::string& text, const std::string& path) {
   return m;
 }
 
-std::string manifest_path(const std::string& dir) { return dir + "/manifest.json"; }
-std::string digest_path(const std::string& dir) { return dir + "/manifest.xxh64"; }
+constexpr const char* kManifestName = "manifest.json";
+constexpr const char* kDigestName = "manifest.xxh64";
+std::string manifest_path(const std::string& dir) { return str(dir, "/", kManifestName); }
+std::string digest_path(const std::string& dir) { return str(dir, "/", kDigestName); }
+
+// Whole or damaged.
+bool is_checkpoint(FileSystem& fs, const std::string& dir) {
+  return fs.is_directory(dir) && (fs.exists(manifest_path(dir)) || fs.exists(digest_path(dir)));
+}
 
 }  // namespace
+
+void read_part(const std::string& dir, const std::string& name, FunctionRef<void()> read) {
+  try {
+    read();
+  } catch (const Error& e) {
+    if (e.code != Code::kNotFound) throw;
+    throw Error(Code::kDataLoss,
+                str("the checkpoint ", dir, " is damaged: its file ", name, " is missing"))
+        .with_location(str(dir, "/", name))
+        .with_cause(e);
+  }
+}
 
 void write_manifest(FileSystem& fs, const std::string& dir, const CheckpointManifest& manifest) {
   const FileMark mark = write_marked_text(fs, manifest_path(dir), render(manifest));
@@ -151,12 +170,15 @@ void write_manifest(FileSystem& fs, const std::string& dir, const CheckpointMani
 }
 
 CheckpointManifest read_manifest(FileSystem& fs, const std::string& dir) {
-  if (!fs.is_directory(dir)) {
+  if (!is_checkpoint(fs, dir)) {
     throw Error(Code::kNotFound, str(dir, " is not a checkpoint directory")).with_location(dir);
   }
   const std::string path = manifest_path(dir);
-  const std::string text = read_text_file(fs, path, kMaxManifestBytes);
-  const std::string expected = read_text_file(fs, digest_path(dir), kDigestChars);
+  std::string text;
+  read_part(dir, kManifestName, [&] { text = read_text_file(fs, path, kMaxManifestBytes); });
+  std::string expected;
+  read_part(dir, kDigestName,
+            [&] { expected = read_text_file(fs, digest_path(dir), kDigestChars); });
   const std::string seen = hex64(digest64(text));
   if (seen != expected) {
     throw Error(Code::kDataLoss, str(path, " has digest ", seen, ", but ", digest_path(dir),

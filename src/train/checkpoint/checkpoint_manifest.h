@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/function_ref.h"
 #include "train/checkpoint/array_file.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -27,6 +28,10 @@ struct CheckpointManifest {
   std::vector<FrozenMark> frozen;         // one for each model that has counters
   std::map<std::string, FileMark> files;  // by name; three for each model that has counters
 };
+
+// Reads a file that belongs to the checkpoint `dir`: if it is missing, the checkpoint is damaged,
+// Error(kDataLoss) naming both.
+void read_part(const std::string& dir, const std::string& name, FunctionRef<void()> read);
 
 void write_manifest(FileSystem& fs, const std::string& dir, const CheckpointManifest& manifest);
 // Errors name the file, and the key when the text itself is intact but not as expected.
