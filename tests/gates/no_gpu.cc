@@ -1,8 +1,11 @@
-// On a machine without a GPU the library starts and computes, loads no GPU driver library, and
-// refuses a request for a GPU with an error that gives the reason.
+// The library needs nothing of a GPU, on machines with one and without: it starts and computes
+// while no library of a GPU's vendor (driver, run time or kernels) and no device of one is mapped,
+// and refuses a request for a GPU with an error that gives the reason. It starts nowhere without
+// the libraries it is linked with, so one of a vendor among them fails this gate everywhere.
 //
 // usage: gate_no_gpu MODEL DIRECTORY
 #include <fstream>
+#include <set>
 
 #include "gates/gate_scenarios.h"
 #include "gates/linked_api.h"
@@ -17,16 +20,26 @@ void expect(bool condition, const std::string& text) {
   ++problems;
 }
 
-// Names of driver files mapped into the process.
-std::string driver_libraries() {
-  std::string found;
+constexpr const char* kOfVendors[] = {
+    "libcuda",       "libcublas",      "libcudnn",    "libcufft",  "libcurand",
+    "libcusolver",   "libcusparse",    "libcupti",    "libnvrtc",  "libnvJitLink",
+    "libnvToolsExt", "libnvidia",      "libnccl",     "libamdhip", "libhip",
+    "librocblas",    "libhsa-runtime", "/dev/nvidia", "/dev/kfd"};
+
+// The files of GPU vendors that are mapped into the process, each once.
+std::string files_of_vendors() {
+  std::set<std::string> found;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
-    for (const char* name : {"libcuda", "libnvidia", "libnccl", "libhip", "/dev/nvidia"}) {
-      if (line.find(name) != std::string::npos) found += line + "\n";
+    const size_t path = line.find('/');
+    if (path == std::string::npos) continue;
+    for (const char* name : kOfVendors) {
+      if (line.find(name, path) != std::string::npos) found.insert(line.substr(path));
     }
   }
-  return found;
+  std::string text;
+  for (const std::string& file : found) text += "\n  " + file;
+  return text;
 }
 
 void ask_for_cuda(const std::string& reason) {
@@ -47,7 +60,8 @@ int run(const gates::Place& place) {
   gates::prepare(place);
   const gates::Api rl = gates::linked_api();
   for (const gates::Scenario& scenario : gates::scenarios()) scenario.run(rl, place);
-  expect(driver_libraries().empty(), "mapped beside the library:\n" + driver_libraries());
+  const std::string mapped = files_of_vendors();
+  expect(mapped.empty(), "librl.so needs or loads files of a GPU's vendor:" + mapped);
   uint32_t cpu = 0, cuda = 1;
   const char* reason = nullptr;
   expect(rl_feature("cpu", RL_NUL_TERMINATED, &cpu, &reason, nullptr) == RL_OK && cpu == 1,
