@@ -136,7 +136,8 @@ TEST(Codes, OfACheckpointWithoutOneOfItsFiles) {
   for (const char* name : {"second_moments.safetensors", "manifest.xxh64"}) {
     ASSERT_TRUE(std::filesystem::remove(saved + "/" + name));
     rl_error* error = nullptr;
-    EXPECT_EQ(rl_trainer_load(host.trainer, saved.c_str(), kText, nullptr, &error), RL_DATA_LOSS);
+    rl_bytes* state = nullptr;
+    EXPECT_EQ(rl_trainer_load(host.trainer, saved.c_str(), kText, &state, &error), RL_DATA_LOSS);
     EXPECT_EQ(text_of(error, RL_ERROR_MESSAGE),
               "the checkpoint " + saved + " is damaged: its file " + name + " is missing");
     EXPECT_EQ(text_of(error, RL_ERROR_LOCATION), saved + "/" + name);
