@@ -101,7 +101,7 @@ extern "C" {
  * version; from 1.0 on, a header of its own major version and the same or a smaller minor
  * version. */
 #define RL_ABI_MAJOR 0
-#define RL_ABI_MINOR 2
+#define RL_ABI_MINOR 3
 #define RL_ABI_VERSION (((uint32_t)RL_ABI_MAJOR << 16) | (uint32_t)RL_ABI_MINOR)
 
 /* As a length argument: the text ends with NUL. */

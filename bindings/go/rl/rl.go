@@ -26,8 +26,8 @@ package rl
 /*
 #include <stdlib.h>
 #include "rl.h"
-#if RL_ABI_MAJOR != 0 || RL_ABI_MINOR != 2
-#error "package rl needs rl.h 0.2: before 1.0 each minor version is an interface of its own"
+#if RL_ABI_MAJOR != 0 || RL_ABI_MINOR != 3
+#error "package rl needs rl.h 0.3: before 1.0 each minor version is an interface of its own"
 #endif
 */
 import "C"

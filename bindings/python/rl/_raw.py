@@ -7,9 +7,9 @@ from ctypes import (POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_in
                     c_uint32, c_uint64, c_uint8, c_void_p)
 from typing import Any
 
-ABI_MAJOR, ABI_MINOR = 0, 2
+ABI_MAJOR, ABI_MINOR = 0, 3
 ABI_VERSION = ABI_MAJOR << 16 | ABI_MINOR
-SONAME = "librl.so.1"
+SONAME = "librl.so.2"
 
 
 class Struct(ctypes.Structure):

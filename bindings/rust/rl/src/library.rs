@@ -13,7 +13,7 @@ pub struct Feature {
     pub reason: String,
 }
 
-/// The library's release, such as "0.2.0".
+/// The library's release, such as "0.3.0".
 pub fn version() -> &'static str {
     // SAFETY: the text is the library's, which is never unloaded.
     unsafe { terminated(sys::rl_version_string()) }
