@@ -152,12 +152,17 @@ def check(library):
     return problems
 
 
-# What librl.so does, for a library of empty functions.
-REFUSES = {
-    "rl_runtime_create": "*out = 0; if (header_abi == RL_ABI_VERSION) return 0; "
-                         "*err = (rl_error*)out; return RL_INCOMPATIBLE;",
-    "rl_error_text": 'return "compiled for MINE, the library offers THEIRS";',
-}
+def bodies_of(apart_from):
+    """What librl.so does, for a library of empty functions: it refuses a header of another version,
+    which the pointer to the error carries to its text."""
+    mine = versions.shown(versions.present(header.ROOT))
+    texts = "".join(f"if ((char*)error - (char*)0 == {v[0] << 16 | v[1]}) "
+                    f'return "compiled for {versions.shown(v)}, the library offers {mine}"; '
+                    for v in apart_from)
+    return {"rl_runtime_create": "*out = 0; if (header_abi == RL_ABI_VERSION) return 0; "
+                                 "*err = (rl_error*)((char*)0 + header_abi); "
+                                 "return RL_INCOMPATIBLE;",
+            "rl_error_text": texts + 'return "";'}
 
 
 def self_test():
@@ -169,10 +174,7 @@ def self_test():
         print("no frozen version has another soname")
         return []
     old = apart_from[-1]
-    bodies = dict(REFUSES)
-    bodies["rl_error_text"] = REFUSES["rl_error_text"].replace(
-        "MINE", versions.shown(old.version)).replace(
-        "THEIRS", versions.shown(versions.present(header.ROOT)))
+    bodies = bodies_of([release.version for release in apart_from])
     no_names = {**bodies, "rl_error_text": 'return "another version";'}
     node, old_node = versions.node(versions.present(header.ROOT)), versions.node(old.version)
     cases = {"right": (script, soname, bodies, None),
