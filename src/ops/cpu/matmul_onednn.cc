@@ -7,6 +7,7 @@
 
 #include "core/checked.h"
 #include "ops/cpu/matmul_impl.h"
+#include "ops/cpu/pack_bf16.h"
 
 namespace rl {
 namespace {
@@ -68,6 +69,18 @@ void require_scratchpad(const KernelKey& key, const Described& d) {
 
 int64_t largest_tile() {
   return dnnl_get_effective_cpu_isa() < dnnl_cpu_isa_avx512_core ? kFallbackRows : Matmul::kMaxRows;
+}
+
+// True if a packed form is the one that pack_bf16 writes: oneDNN's BA16a64b2a.
+bool is_bf16_blocks(const dnnl_memory_desc_t& d) {
+  if (d.format_kind != dnnl_blocked || d.data_type != dnnl_bf16 || d.offset0 != 0) return false;
+  const dnnl_blocking_desc_t& b = d.format_desc.blocking;
+  const auto is = [&](int i, dnnl_dim_t size, dnnl_dim_t dim) {
+    return b.inner_blks[i] == size && b.inner_idxs[i] == dim;
+  };
+  return b.inner_nblks == 3 && is(0, kBf16BlockRows / 2, 0) && is(1, kBf16BlockColumns, 1) &&
+         is(2, 2, 0) && b.strides[0] == kBf16BlockRows * kBf16BlockColumns &&
+         b.strides[1] == pack_bf16_elements(d.dims[0], kBf16BlockColumns);
 }
 
 }  // namespace
@@ -224,9 +237,15 @@ void Matmul::Impl::pack_slice(const PackedShape& shape, std::byte* bytes, int64_
     RL_DNNL(dnnl_memory_create(&target.value, &k.weights, engine.value,
                                bytes + shape.slice_offset[slice]));
   }
-  OwnedDesc desc;
   const dnnl_memory_desc_t* to = nullptr;
   RL_DNNL(dnnl_memory_get_memory_desc(target.value, &to));
+  if (is_bf16_blocks(*to) && cpu_has_bf16_dot()) {
+    const dnnl_dims_t& strides = from.format_desc.blocking.strides;
+    pack_bf16({data, from.dims[0], from.dims[1], strides[0], strides[1],
+               reinterpret_cast<bf16*>(bytes + shape.slice_offset[slice])});
+    return;
+  }
+  OwnedDesc desc;
   RL_DNNL(dnnl_reorder_primitive_desc_create(&desc.value, &from, engine.value, to, engine.value,
                                              nullptr));
   OwnedPrimitive reorder;
