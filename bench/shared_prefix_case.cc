@@ -35,7 +35,7 @@ std::vector<Sample> make_samples(const GroupTraining& shape, int64_t vocab) {
 
 }  // namespace
 
-SharedPrefixCase::SharedPrefixCase(const BenchModel& bench, const PackedWeights& packed,
+SharedPrefixCase::SharedPrefixCase(const BenchModel& bench, BackwardWeights& packed,
                                    const GroupTraining& shape)
     : bench_(bench),
       packed_(packed),

@@ -18,8 +18,7 @@ struct GroupTraining {
 
 class SharedPrefixCase {
  public:
-  SharedPrefixCase(const BenchModel& bench, const PackedWeights& packed,
-                   const GroupTraining& shape);
+  SharedPrefixCase(const BenchModel& bench, BackwardWeights& packed, const GroupTraining& shape);
   // Seconds of one pass over all samples; adds gradients to grads.
   double seconds(bool shared, float* grads);
 
@@ -27,7 +26,7 @@ class SharedPrefixCase {
   PackRules rules(bool shared) const;
 
   const BenchModel& bench_;
-  const PackedWeights& packed_;
+  BackwardWeights& packed_;
   std::vector<Sample> samples_;
   std::vector<PackItem> items_;
   TrainerOptions options_;

@@ -53,7 +53,7 @@ class TrainingStep {
   }
 
   int64_t rows() const { return rows_; }
-  void run(const std::vector<int32_t>& ids, const PackedWeights& packed, float* grads) {
+  void run(const std::vector<int32_t>& ids, BackwardWeights& packed, float* grads) {
     const ForwardBatch batch{ids, sequences_};
     forward(model_, batch, pool_, *buffers_, saved_.get());
     for (int64_t first = 0; first < rows_; first += kHeadRows) run_head(ids, first, packed, grads);
@@ -62,7 +62,7 @@ class TrainingStep {
   }
 
  private:
-  void run_head(const std::vector<int32_t>& ids, int64_t first, const PackedWeights& packed,
+  void run_head(const std::vector<int32_t>& ids, int64_t first, BackwardWeights& packed,
                 float* grads) {
     const int64_t hidden = model_.config().hidden;
     std::vector<int32_t> rows(kHeadRows), targets(kHeadRows);
@@ -104,7 +104,7 @@ void check_gradients(const Model& model, const float* grads) {
 }
 
 void run_case(const TrainCase& c, const BenchArgs& args, const BenchModel& bench,
-              const PackedWeights& packed, Report& report) {
+              BackwardWeights& packed, Report& report) {
   if (!args.only.empty() && args.only != c.name) return;
   const Model& model = *bench.model;
   Arena grads("bench gradients", static_cast<uint64_t>(model.layout().total()) * sizeof(float));
@@ -124,7 +124,7 @@ void run_case(const TrainCase& c, const BenchArgs& args, const BenchModel& bench
 }
 
 void run_group_case(const char* name, const GroupTraining& shape, const BenchArgs& args,
-                    const BenchModel& bench, const PackedWeights& packed, Report& report) {
+                    const BenchModel& bench, BackwardWeights& packed, Report& report) {
   if (!args.only.empty() && args.only != name) return;
   Arena grads("bench gradients",
               static_cast<uint64_t>(bench.model->layout().total()) * sizeof(float));
@@ -143,9 +143,8 @@ void run_group_case(const char* name, const GroupTraining& shape, const BenchArg
 void run(const BenchArgs& args) {
   BenchModel bench(args.model);
   const Model& model = *bench.model;
-  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
-                       PackedWeights::Direction::kBackward);
-  packed.pack(*bench.compute, model.master());
+  BackwardWeights packed(model, BackwardPacking::kResident);
+  packed.prepare();
   Report report(args.quick);
   if (args.quick) {
     run_case({"train_quick", 16, 64}, args, bench, packed, report);

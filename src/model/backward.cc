@@ -84,7 +84,7 @@ class BackwardPass {
   void mlp_half(int64_t l) {
     const SavedActivations::Layer& s = saved_.layers[l];
     const LayerOffsets& at = model_.layout().layer(l);
-    const PackedWeights::Layer& packed = args_.packed.layer(l);
+    const PackedLayer& packed = args_.packed.layer(l);
     const int64_t ffn = config_.layer(l).ffn;
     round_output_gradient(s.mlp_added, at.mlp_out_norm);
     glu_rows(compute_, {s.gate_up, f_.h, n_, ffn, config_.activation});
@@ -100,7 +100,7 @@ class BackwardPass {
   void attention_half(int64_t l) {
     const SavedActivations::Layer& s = saved_.layers[l];
     const LayerOffsets& at = model_.layout().layer(l);
-    const PackedWeights::Layer& packed = args_.packed.layer(l);
+    const PackedLayer& packed = args_.packed.layer(l);
     const LayerShape shape = config_.layer(l);
     round_output_gradient(s.attention_added, at.attention_out_norm);
     matrix_gradient(at.o, b_.rounded, hidden_, s.mixed, shape.q_width());

@@ -54,7 +54,7 @@ uint64_t ComputeCopy::vector_bytes(const ModelConfig& config) {
 ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
                          const PackedShapes& shapes, const float* master, bool own_vectors,
                          ArenaLedger* ledger)
-    : packed_(config, layout, shapes, PackedWeights::Direction::kForward, ledger) {
+    : packed_(config, layout, shapes, ledger) {
   RL_CHECK(master != nullptr || own_vectors);
   if (own_vectors)
     own_ = Arena("unpacked weights, copy", vector_bytes(config), Touch::kLater, ledger);

@@ -4,6 +4,7 @@
 #pragma once
 #include <span>
 
+#include "model/backward_weights.h"
 #include "model/model.h"
 #include "ops/logprob.h"
 
@@ -55,7 +56,7 @@ void head_scores(const Model& model, const HeadBuffers& buffers, std::span<const
                  const HeadScores& out);
 
 struct HeadBackwardArgs {
-  const PackedWeights& packed;             // backward direction
+  BackwardWeights& packed;
   std::span<const int32_t> ids;            // (rows) target tokens
   std::span<const float> inv_temperature;  // (rows)
   std::span<const float> d_logprob;        // (rows)

@@ -81,22 +81,12 @@ int64_t largest_slice(const PackedShapes& shapes) {
 }
 
 PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layout,
-                             const PackedShapes& shapes, Direction direction, ArenaLedger* ledger)
+                             const PackedShapes& shapes, ArenaLedger* ledger)
     : config_(config),
       layout_(layout),
-      direction_(direction),
       shapes_(shapes),
-      arena_(
-          direction == Direction::kForward ? "packed weights, forward" : "packed weights, backward",
-          packed_bytes(shapes_), Touch::kLater, ledger) {
+      arena_("packed weights, forward", packed_bytes(shapes_), Touch::kLater, ledger) {
   layers_.resize(config.layers);
-}
-
-void PackedWeights::pack(Compute& compute, const float* master) {
-  if (direction_ == Direction::kForward)
-    pack(compute, WeightFloats(master));
-  else
-    pack_backward(compute, master);
 }
 
 // Calls pack(shape, offset in the layout, matrix) for every matrix, in the order of the arena.
@@ -116,7 +106,6 @@ void PackedWeights::for_each_matrix(const Pack& pack) {
 // A frozen model's weights are read slice by slice into a staging buffer that lives as long as the
 // packing.
 void PackedWeights::pack(Compute& compute, const WeightFloats& weights) {
-  RL_CHECK(direction_ == Direction::kForward);
   const float* master = weights.masters();
   const int64_t staging_floats = master ? 0 : largest_slice(shapes_);
   const Arena staging("weights being read",
@@ -128,14 +117,6 @@ void PackedWeights::pack(Compute& compute, const WeightFloats& weights) {
   for_each_matrix([&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
     pack_rows(compute, {shape, next, out, master ? master + offset : nullptr, offset, &read,
                         master ? nullptr : staging.at<float>(0), staging_floats});
-    next += shape.bytes;
-  });
-}
-
-void PackedWeights::pack_backward(Compute& compute, const float* master) {
-  std::byte* next = arena_.data();
-  for_each_matrix([&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
-    pack_columns(compute, {shape, next, out, master + offset});
     next += shape.bytes;
   });
 }

@@ -1,5 +1,5 @@
-// Packed matrices in one arena: forward y = x W^T, backward dx = dy W. Invariant: they change only
-// in pack(), which reads nothing but the fp32 weights.
+// The packed matrices of the forward, y = x W^T, in one arena; and how the GEMMs of both directions
+// are split. Invariant: matrices change only in pack(), which reads nothing but the fp32 weights.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -44,22 +44,18 @@ uint64_t packed_bytes(const PackedShapes& shapes);
 // Floats of the largest slice; slices are packed one at a time.
 int64_t largest_slice(const PackedShapes& shapes);
 
-// The packed matrices of one direction. A forward gate_up slice holds gate columns, then the same
-// up columns.
+struct PackedLayer {
+  PackedMatrix qkv, o, gate_up, down;
+};
+
+// Of the forward. A gate_up slice holds gate columns, then the same up columns.
 class PackedWeights {
  public:
-  enum class Direction { kForward, kBackward };
-  // shapes: of the given direction.
   PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
-                Direction direction, ArenaLedger* ledger = nullptr);
-  // Packs everything from the masters; called once per version.
-  void pack(Compute& compute, const float* master);
-  // The same for the forward direction, from masters or from a file.
+                ArenaLedger* ledger = nullptr);
+  // Packs everything from masters or from a file; called once per version.
   void pack(Compute& compute, const WeightFloats& weights);
-  struct Layer {
-    PackedMatrix qkv, o, gate_up, down;
-  };
-  const Layer& layer(int64_t l) const { return layers_[l]; }
+  const PackedLayer& layer(int64_t l) const { return layers_[l]; }
   const PackedMatrix& head() const { return head_; }
   std::span<std::byte> memory() const { return arena_.span(); }
   // Returns the memory to the system until the next pack().
@@ -68,13 +64,11 @@ class PackedWeights {
  private:
   template <typename Pack>
   void for_each_matrix(const Pack& pack);
-  void pack_backward(Compute& compute, const float* master);
   const ModelConfig config_;
   const WeightLayout& layout_;
-  Direction direction_;
   PackedShapes shapes_;
   Arena arena_;
-  std::vector<Layer> layers_;
+  std::vector<PackedLayer> layers_;
   PackedMatrix head_;
 };
 

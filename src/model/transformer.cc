@@ -101,7 +101,7 @@ class Pass {
   // x_mid = x_in + attention(norm(x_in)) Wo^T.
   void attention_half(int64_t l, const LayerPlaces& at) {
     const LayerVectors& vectors = weights_.layer(l);
-    const PackedWeights::Layer& packed = weights_.packed().layer(l);
+    const PackedLayer& packed = weights_.packed().layer(l);
     const AttentionShape& shape = kv_.shape.layers[static_cast<size_t>(l)];
     const HeadNorm norms = head_norm(config_, vectors);
     const RopeKvArgs heads{shape,
@@ -131,7 +131,7 @@ class Pass {
 
   // x_out = x_mid + gated(norm(x_mid)) Wdown^T.
   void mlp_half(int64_t l, const LayerPlaces& at) {
-    const PackedWeights::Layer& packed = weights_.packed().layer(l);
+    const PackedLayer& packed = weights_.packed().layer(l);
     project_gated(compute_, {packed.gate_up, b_.normed, batch_.rows(), b_.h, at.gate_up,
                              config_.activation, &packed.down});
     project_residual(compute_, {packed.down, b_.h, batch_.rows(), at.x_mid, at.x_out,

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "core/arena.h"
+#include "model/backward_weights.h"
 #include "model/model.h"
 #include "ops/backward_ops.h"
 #include "ops/forward_ops.h"
@@ -102,7 +103,7 @@ class BackwardBuffers {
 
 // What the backward needs besides the forward's buffers (which it reuses for recomputed values).
 struct BackwardArgs {
-  const PackedWeights& packed;           // backward direction, of the version the forward ran with
+  BackwardWeights& packed;               // of the version the forward ran with
   float* grads;                          // flat, of trained parameters; accumulated
   const float* d_hidden;                 // (N, C) gradient of buffers.hidden
   const WeightLayout* layout = nullptr;  // what is trained; null: everything

@@ -333,6 +333,14 @@ constexpr OptionChoice kChoices_schedule_name[] = {
     {"cosine",
      "Half a cosine from the learning rate to schedule.min_lr at schedule.total_steps."},
 };
+constexpr OptionChoice kChoices_trainer_backward_weights[] = {
+    {"by_layer",
+     "Memory for one layer, or for the head if it is larger. Each micro-batch packs every layer "
+     "when its backward gets there."},
+    {"resident",
+     "Memory for all matrices in the compute dtype. They are packed once per optimizer step, "
+     "which is faster if a step has many micro-batches of few tokens."},
+};
 constexpr OptionChoice kChoices_trainer_balance[] = {
     {"none",
      "Samples fill micro-batches in the order of the batch."},
@@ -1854,6 +1862,14 @@ constexpr OptionInfo kOptions[] = {
      "Optimizer steps of linear warm-up.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
      "verl lr_warmup_steps"},
+    {"trainer.backward_weights", OptionType::kEnum, "by_layer",
+     {},
+     {},
+     false, false, kChoices_trainer_backward_weights, 2, "",
+     "How long the weights keep the form that the backward's GEMMs read. The bits are the same. "
+     "Of policy and critic.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "librl"},
     {"trainer.balance", OptionType::kEnum, "none",
      {},
      {},

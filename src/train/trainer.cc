@@ -43,7 +43,7 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
       options(validated(options)),
       context{tools.tracer, tools.lane, tools.clock, tools.yield_point},
       workspace(shape_of(model), options, workspace),
-      learner(model, options.trainable),
+      learner(model, options.trainable, options.backward_packing),
       pass(this->workspace, context) {
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
   RL_CHECK(model.config().scalar_head == scores());

@@ -103,9 +103,8 @@ TEST_P(ModelGolden, EveryGradientMatches) {
   EXPECT_NEAR(loss, nlohmann::json::parse(in)["history_f64"][0]["loss"].get<double>(),
               kLossTolerance);
 
-  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
-                       PackedWeights::Direction::kBackward);
-  packed.pack(*tiny_.compute, model.master());
+  BackwardWeights packed(model, BackwardPacking::kResident);
+  packed.prepare();
   std::vector<float> grads(model.layout().total(), 0.0f);
   head_backward(model, {packed, targets, one, d_logprob, zero, grads.data()}, *head);
   backward(model, batch.batch(), batch.pool, *batch.buffers, *batch.saved, *batch.scratch,

@@ -51,9 +51,8 @@ PassResult run(const TinyModel& tiny, const TrainingBatch& batch) {
       out.logprobs[row] = head_logprob(head, row, targets[row]);
     }
   }
-  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
-                       PackedWeights::Direction::kBackward);
-  packed.pack(model.compute(), model.master());
+  BackwardWeights packed(model, BackwardPacking::kResident);
+  packed.prepare();
   head_backward(model, {packed, targets, one, d_logprob, zero, out.gradients.data()}, head);
   backward(model, batch.batch(), batch.pool, *batch.buffers, *batch.saved, *batch.scratch,
            {packed, out.gradients.data(), head.d_hidden});

@@ -35,9 +35,8 @@ Passed pass(const std::string& fixture, Dtype compute, int64_t slice_width) {
   head_forward(model, one, head);
   Passed out{{head.z, head.z + rows * head.vocab},
              std::vector<float>(model.layout().total(), 0.0f)};
-  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
-                       PackedWeights::Direction::kBackward);
-  packed.pack(model.compute(), model.master());
+  BackwardWeights packed(model, BackwardPacking::kResident);
+  packed.prepare();
   head_backward(model, {packed, all, one, one, zero, out.gradients.data()}, head);
   backward(model, batch.batch(), batch.pool, *batch.buffers, *batch.saved, *batch.scratch,
            {packed, out.gradients.data(), head.d_hidden});

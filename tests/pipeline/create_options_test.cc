@@ -230,6 +230,7 @@ const std::map<std::string, Change>& changes() {
       {"schedule.name", {{"linear", "schedule.total_steps=4"}, passes}},
       {"schedule.total_steps", {{"9"}, linear}},
       {"schedule.warmup_steps", {{"3"}}},
+      {"trainer.backward_weights", {{"resident"}, {}, plan_text}},
       {"trainer.balance", {{"tokens"}, small, train_lengths}},
       {"trainer.check_logprobs", {{"false"}, {}, train_spoiled}},
       {"trainer.dynamic_batching", {{"false"}}},

@@ -167,6 +167,7 @@ void compare_training(const Settings& s, Fields& c) {
   c.same("schedule.name", schedule_name(s.schedule.name));
   c.same("schedule.total_steps", s.schedule.total_steps);
   c.same("schedule.warmup_steps", s.schedule.warmup_steps);
+  c.same("trainer.backward_weights", s.trainer.backward_weights);
   c.same("trainer.balance", balance_cost_name(s.trainer.balance));
   c.same("trainer.check_logprobs", s.trainer.check_logprobs);
   c.same("trainer.dynamic_batching", s.trainer.dynamic_batching);

@@ -79,9 +79,8 @@ inline ModelPass run_pass(const TinyModel& tiny,
       d_logprob[static_cast<size_t>(row)] = -1.0f / predicted;
     }
   }
-  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
-                       PackedWeights::Direction::kBackward);
-  packed.pack(model.compute(), model.master());
+  BackwardWeights packed(model, BackwardPacking::kResident);
+  packed.prepare();
   head_backward(model, {packed, targets, one, d_logprob, zero, out.gradients.data()}, head);
   backward(model, batch.batch(), batch.pool, *batch.buffers, *batch.saved, *batch.scratch,
            {packed, out.gradients.data(), head.d_hidden});

@@ -30,9 +30,8 @@ void train_rows(const TinyModel& tiny, int64_t rows) {
   gather_rows(model, batch.buffers->hidden, all, head);
   const std::vector<float> one(rows, 1.0f), zero(rows, 0.0f);
   head_forward(model, one, head);
-  PackedWeights packed(model.config(), model.layout(), model.backward_shapes(),
-                       PackedWeights::Direction::kBackward);
-  packed.pack(model.compute(), model.master());
+  BackwardWeights packed(model, BackwardPacking::kResident);
+  packed.prepare();
   std::vector<float> gradients(model.layout().total(), 0.0f);
   head_backward(model, {packed, std::vector<int32_t>(rows, 1), one, one, zero, gradients.data()},
                 head);

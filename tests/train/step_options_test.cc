@@ -288,6 +288,8 @@ TEST(StepOptions, ASizeOfACriticThatChangesIsNamedWithBothValues) {
   EXPECT_EQ(refused([](O& o) { o.batch.forward_max_tokens = 64; }).key,
             "critic.forward_max_tokens_per_device");
   EXPECT_EQ(refused([](O& o) { o.trainable.freeze = {"*norm.weight"}; }).key, "model.freeze");
+  EXPECT_EQ(refused([](O& o) { o.backward_packing = BackwardPacking::kResident; }).key,
+            "trainer.backward_weights");
   const Error only = refused([](O& o) { o.trainable.train_only = {"*norm.weight"}; });
   EXPECT_EQ(only.key, "model.train_only");
   EXPECT_TRUE(contains(only.message, "model.train_only cannot be changed"));

@@ -196,6 +196,9 @@ namespace {
 // Fields that the policy and the critic share.
 void fill_step(const Settings& settings, StepOptions& s) {
   s.logprob_chunk_tokens = settings.trainer.logprob_chunk_tokens;
+  s.backward_packing = settings.trainer.backward_weights == TrainerBackwardWeights::kResident
+                           ? BackwardPacking::kResident
+                           : BackwardPacking::kByLayer;
   s.epochs = settings.trainer.epochs;
   s.batch = batch_rules_from(settings);
   s.loss_agg = settings.algo.loss_agg;

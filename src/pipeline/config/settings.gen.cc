@@ -265,7 +265,8 @@ ScheduleSettings::ScheduleSettings(const OptionSet& options)
       warmup_steps(options.get_i64("schedule.warmup_steps")) {}
 
 TrainerSettings::TrainerSettings(const OptionSet& options)
-    : balance(parse_balance_cost(options.get_string("trainer.balance"))),
+    : backward_weights(choice_of<TrainerBackwardWeights>(options, "trainer.backward_weights")),
+      balance(parse_balance_cost(options.get_string("trainer.balance"))),
       check_logprobs(options.get_bool("trainer.check_logprobs")),
       dynamic_batching(options.get_bool("trainer.dynamic_batching")),
       epochs(options.get_i64("trainer.epochs")),

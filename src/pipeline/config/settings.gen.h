@@ -43,6 +43,7 @@ enum class PipelineMode : uint8_t { kSync };
 enum class PipelineScoreEvents : uint8_t { kSample, kGroup };
 enum class PipelineTurns : uint8_t { kNone, kStopString, kAlways };
 enum class RuntimeDevice : uint8_t { kCpu, kCuda };
+enum class TrainerBackwardWeights : uint8_t { kByLayer, kResident };
 enum class TrainerOversize : uint8_t { kError, kAlone };
 
 // algo.correction.*
@@ -390,6 +391,7 @@ struct ScheduleSettings {
 struct TrainerSettings {
   explicit TrainerSettings(const OptionSet& options);
 
+  TrainerBackwardWeights backward_weights;
   BalanceCost balance;
   bool check_logprobs;
   bool dynamic_batching;

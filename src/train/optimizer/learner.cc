@@ -37,24 +37,23 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
   const ArenaPlan workspace = plan_train_buffers(shape, options);
   return {.gradients = AdamwState::gradient_bytes(total),
           .optimizer = AdamwState::moment_bytes(total),
-          .packed_backward = packed_bytes(backward),
+          .packed_backward = BackwardWeights::bytes(backward, options.backward_packing),
           .workspace = workspace.total_bytes(),
           .workspace_regions = workspace.regions()};
 }
 
-Learner::Learner(Model& model, const TrainableRule& trainable)
+Learner::Learner(Model& model, const TrainableRule& trainable, BackwardPacking packing)
     : model_(model),
       layout_(model.config(), trainable),
       state_(layout_.gradient_total(), model.compute()),
-      packed_backward_(model.config(), model.layout(), model.backward_shapes(),
-                       PackedWeights::Direction::kBackward, model.compute().ledger()) {
+      backward_(model, packing) {
   RL_CHECK(!model.frozen());
   prepare_gradients(model, layout_);
 }
 
 std::vector<std::span<std::byte>> Learner::memory() const {
   std::vector<std::span<std::byte>> all = state_.memory();
-  all.push_back(packed_backward_.memory());
+  all.push_back(backward_.memory());
   return all;
 }
 
@@ -64,10 +63,7 @@ std::span<float> Learner::masters() {
 
 void Learner::prepare() {
   stage();
-  if (backward_of_ != model_.num_packings()) {
-    packed_backward_.pack(model_.compute(), model_.master());
-    backward_of_ = model_.num_packings();
-  }
+  backward_.prepare();
   state_.zero_gradients();
 }
 

@@ -27,13 +27,14 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options);
 class Learner {
  public:
   // Reserves the backward packed weights, and gradients and moments (zero) of what is trained.
-  explicit Learner(Model& model, const TrainableRule& trainable = {});
+  explicit Learner(Model& model, const TrainableRule& trainable = {},
+                   BackwardPacking packing = BackwardPacking::kByLayer);
 
   Model& model() const { return model_; }
   std::span<float> gradients() { return state_.gradients(); }
   const WeightLayout& layout() const { return layout_; }
   MicroBatchPass::Training training() {
-    return {model_, packed_backward_, state_.gradients().data(), &layout_};
+    return {model_, backward_, state_.gradients().data(), &layout_};
   }
   std::vector<std::span<std::byte>> memory() const;
 
@@ -80,10 +81,9 @@ class Learner {
   Model& model_;
   const WeightLayout layout_;  // the model's, with what this learner trains
   AdamwState state_;
-  PackedWeights packed_backward_;
+  BackwardWeights backward_;
   std::string lost_;  // not empty: the checkpoint whose failed load corrupted the moments
   int64_t optimizer_steps_ = 0, skipped_steps_ = 0;
-  uint64_t backward_of_ = 0;  // Model::num_packings() when packed_backward_ was packed; 0: never
   std::optional<uint64_t>
       release_at_update_;  // ComputeCopy::release() published at the last update
 };

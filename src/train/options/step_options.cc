@@ -34,6 +34,11 @@ void check_batch(const StepOptions& o) {
       .with_expected(str("at most ", kMaxTokens, " rows"));
 }
 
+[[noreturn]] void refuse_change(const char* key) {
+  throw Error(Code::kNotChangeable, str(key, " cannot be changed: the memory plan depends on it"))
+      .with_key(key);
+}
+
 }  // namespace
 
 int64_t StepOptions::longest_rows() const {
@@ -99,11 +104,10 @@ void require_same_sizes(const StepOptions& now, const StepOptions& next) {
                b.reference_max_tokens);
   require_same("engine.max_model_len", now.max_sequence, next.max_sequence);
   require_same("trainer.logprob_chunk_tokens", now.logprob_chunk_tokens, next.logprob_chunk_tokens);
+  if (now.backward_packing != next.backward_packing) refuse_change("trainer.backward_weights");
   if (now.trainable == next.trainable) return;
-  const char* key =
-      now.trainable.freeze != next.trainable.freeze ? "model.freeze" : "model.train_only";
-  throw Error(Code::kNotChangeable, str(key, " cannot be changed: the memory plan depends on it"))
-      .with_key(key);
+  refuse_change(now.trainable.freeze != next.trainable.freeze ? "model.freeze"
+                                                              : "model.train_only");
 }
 
 }  // namespace rl

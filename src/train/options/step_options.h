@@ -8,6 +8,7 @@
 #include "algo/optimizers/adamw.h"
 #include "algo/optimizers/schedule.h"
 #include "formats/trainable.h"
+#include "model/backward_weights.h"
 #include "train/options/batch_rules.h"
 
 namespace rl {
@@ -28,6 +29,7 @@ struct StepOptions {
   int64_t max_sequence = 0;   // tokens of the longest sample; 0: max_tokens + 1, the most that fits
   // trainer.logprob_chunk_tokens: rows per head chunk; 0: a whole micro-batch at once.
   int64_t logprob_chunk_tokens = 256;
+  BackwardPacking backward_packing = BackwardPacking::kByLayer;  // trainer.backward_weights
   int64_t epochs = 1;  // trainer.epochs over the samples of one step
   BatchRules batch;
 

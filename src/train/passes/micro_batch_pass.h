@@ -44,7 +44,7 @@ class MicroBatchPass {
 
   struct Training {
     Model& model;
-    const PackedWeights& packed;           // backward direction
+    BackwardWeights& packed;
     float* gradients;                      // accumulated
     const WeightLayout* layout = nullptr;  // what is trained; null: everything
   };

@@ -1,0 +1,89 @@
+// Each layer keeps its packed form's descriptors, also while its bytes are another layer's.
+#include "model/backward_weights.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "model/model.h"
+#include "ops/compute.h"
+
+namespace rl {
+namespace {
+
+uint64_t layer_bytes(const PackedShapes::Layer& l) {
+  return l.qkv.bytes + l.o.bytes + l.gate_up.bytes + l.down.bytes;
+}
+
+}  // namespace
+
+uint64_t BackwardWeights::bytes(const PackedShapes& backward, BackwardPacking packing) {
+  if (packing == BackwardPacking::kResident) return packed_bytes(backward);
+  uint64_t most = backward.head.bytes;
+  for (const PackedShapes::Layer& l : backward.layers) most = std::max(most, layer_bytes(l));
+  return most;
+}
+
+BackwardWeights::BackwardWeights(const Model& model, BackwardPacking packing)
+    : model_(model),
+      packing_(packing),
+      shapes_(model.backward_shapes()),
+      arena_("packed weights, backward", bytes(shapes_, packing), Touch::kLater,
+             model.compute().ledger()),
+      layers_(static_cast<size_t>(model.config().layers)) {}
+
+void BackwardWeights::prepare() {
+  if (packed_of_ == model_.num_packings()) return;
+  held_ = kNothing;
+  if (packing_ == BackwardPacking::kResident) pack_all();
+  packed_of_ = model_.num_packings();
+}
+
+const PackedLayer& BackwardWeights::layer(int64_t l) {
+  RL_CHECK(packed_of_ == model_.num_packings());
+  PackedLayer& out = layers_[static_cast<size_t>(l)];
+  if (packing_ == BackwardPacking::kByLayer && held_ != l) {
+    held_ = kNothing;
+    pack_layer(l, arena_.data(), out);
+    held_ = l;
+  }
+  return out;
+}
+
+const PackedMatrix& BackwardWeights::head() {
+  RL_CHECK(packed_of_ == model_.num_packings());
+  if (packing_ == BackwardPacking::kByLayer && held_ != kHead) {
+    held_ = kNothing;
+    pack_head(arena_.data());
+    held_ = kHead;
+  }
+  return head_;
+}
+
+void BackwardWeights::pack_layer(int64_t l, std::byte* to, PackedLayer& out) {
+  const LayerOffsets& at = model_.layout().layer(l);
+  const PackedShapes::Layer& shape = shapes_.layers[static_cast<size_t>(l)];
+  const auto pack = [&](const PackedShape& s, int64_t offset, PackedMatrix& matrix) {
+    pack_columns(model_.compute(), {s, to, matrix, model_.master() + offset});
+    to += s.bytes;
+  };
+  pack(shape.qkv, at.qkv, out.qkv);
+  pack(shape.o, at.o, out.o);
+  pack(shape.gate_up, at.gate_up, out.gate_up);
+  pack(shape.down, at.down, out.down);
+}
+
+void BackwardWeights::pack_head(std::byte* to) {
+  pack_columns(model_.compute(),
+               {shapes_.head, to, head_, model_.master() + model_.layout().head()});
+}
+
+void BackwardWeights::pack_all() {
+  std::byte* to = arena_.data();
+  for (int64_t l = 0; l < model_.config().layers; ++l) {
+    pack_layer(l, to, layers_[static_cast<size_t>(l)]);
+    to += layer_bytes(shapes_.layers[static_cast<size_t>(l)]);
+  }
+  if (!model_.config().scalar_head) pack_head(to);
+}
+
+}  // namespace rl

@@ -1,0 +1,52 @@
+// Packed matrices of the backward, dx = dy W. Either all of them are resident, packed once per
+// version of the masters; or one arena holds those of one layer, or the head, packed each time the
+// backward comes to them.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/arena.h"
+#include "model/packed_weights.h"
+
+namespace rl {
+
+class Model;
+
+enum class BackwardPacking : uint8_t { kResident, kByLayer };
+
+class BackwardWeights {
+ public:
+  // Bytes of the arena.
+  static uint64_t bytes(const PackedShapes& backward, BackwardPacking packing);
+
+  BackwardWeights(const Model& model, BackwardPacking packing);
+
+  // To be called before a step: packs what is resident and stale. The masters stay as they are
+  // until the step's last backward.
+  void prepare();
+
+  // Of the masters. What layer() and head() return holds until the next call of either.
+  const PackedLayer& layer(int64_t l);
+  const PackedMatrix& head();
+
+  std::span<std::byte> memory() const { return arena_.span(); }
+
+ private:
+  void pack_layer(int64_t l, std::byte* to, PackedLayer& out);
+  void pack_head(std::byte* to);
+  void pack_all();
+
+  static constexpr int64_t kNothing = -1, kHead = -2;
+
+  const Model& model_;
+  const BackwardPacking packing_;
+  const PackedShapes shapes_;
+  Arena arena_;
+  std::vector<PackedLayer> layers_;
+  PackedMatrix head_;
+  uint64_t packed_of_ = 0;   // Model::num_packings() that all of it is of; 0: none
+  int64_t held_ = kNothing;  // by layer: what the arena holds
+};
+
+}  // namespace rl
