@@ -163,9 +163,10 @@ TEST(Shards, ATensorInTwoFilesIsNamed) {
 TEST(Shards, AMissingFileIsNamed) {
   test::MemoryFs fs = Split().build();
   fs.files.erase("m/" + kSecond);
-  const Error e = expect_error(Code::kNotFound, [&] { open_weight_source(fs, "m"); });
+  const Error e = expect_error(Code::kDataLoss, [&] { open_weight_source(fs, "m"); });
   EXPECT_EQ(e.key, kSecond);
-  EXPECT_TRUE(contains(e.message, kIndex)) << e.message;
+  EXPECT_EQ(e.location, "m/" + kSecond);
+  EXPECT_TRUE(contains(e.message, "m/" + kIndex + " names " + kSecond)) << e.message;
   fs.files["m/" + kSecond] = "x";
   EXPECT_TRUE(contains(expect_error(Code::kDataLoss, [&] { open_weight_source(fs, "m"); }).location,
                        kSecond));

@@ -79,7 +79,8 @@ void SafetensorsSet::open_shards(FileSystem& fs, const std::string& dir) {
   for (size_t i = 0; i < index.files.size(); ++i) {
     const std::string path = str(dir, dir.ends_with('/') ? "" : "/", index.files[i]);
     if (!fs.exists(path)) {
-      throw Error(Code::kNotFound, str(path, " does not exist, but ", path_, " names it"))
+      throw Error(Code::kDataLoss, str(path_, " names ", index.files[i], ", but ", path,
+                                       " does not exist: the model is not complete"))
           .with_key(index.files[i])
           .with_location(path);
     }
