@@ -107,6 +107,28 @@ TEST_F(SessionWaits, ADrainEndsInTimeBehindAStepThatWaitsToCompute) {
   EXPECT_EQ(engine_->take_finished().size(), 1u);
 }
 
+// With one compute copy the engine would go on with keys and values of other weights.
+TEST_F(SessionWaits, WeightsDoNotChangeUnderRequestsThatCameDuringTheWait) {
+  open();
+  std::promise<void> saved;
+  std::future<void> save =
+      started([&] { model_->with_steady_weights([&] { saved.get_future().wait(); }); });
+  std::future<void> changed =
+      started([&] { const LoadedModel::WriteLease change(*model_, 5 * testing::kSecond); });
+  submit();
+  saved.set_value();
+  save.get();
+  try {
+    changed.get();
+    ADD_FAILURE() << "the weights changed";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code, Code::kBusy);
+    EXPECT_EQ(e.key, "model.compute_copies");
+  }
+  EXPECT_EQ(engine_->run(), EngineStep::kIdle);
+  const LoadedModel::WriteLease change(*model_, 0);
+}
+
 TEST_F(SessionWaits, APublicationThatWaitsForAnotherTrainerHoldsNobodyUp) {
   open("model.compute_copies=2");
   TrainerSession trainer(model_, options_);

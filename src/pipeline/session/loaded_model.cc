@@ -340,20 +340,24 @@ LoadedModel::RunLease::~RunLease() {
 }
 
 LoadedModel::WriteLease::WriteLease(LoadedModel& model, int64_t wait_ns) : model_(model) {
+  const auto require_unused = [&] {
+    if (model.users_ > 0 && !model.published_apart()) {
+      throw Error(Code::kBusy, str("the weights cannot change while ", model.users_,
+                                   " engines have requests on them and model.compute_copies is 1"))
+          .with_key("model.compute_copies")
+          .with_expected("2, or engines without requests");
+    }
+    model.model_->require_repackable();
+  };
   std::unique_lock lock(model.use_mutex_);
-  if (model.users_ > 0 && !model.published_apart()) {
-    throw Error(Code::kBusy, str("the weights cannot change while ", model.users_,
-                                 " engines have requests on them and model.compute_copies is 1"))
-        .with_key("model.compute_copies")
-        .with_expected("2, or engines without requests");
-  }
-  model.model_->require_repackable();
+  require_unused();
   const auto free = [&] { return model.readers_ == 0 && !model.writing_; };
   if (!wait_until_ready(model.use_changed_, lock, wait_ns, free)) {
     if (model.writing_) throw Error(Code::kBusy, "the weights are being trained");
     throw Error(Code::kBusy, str("the weights cannot change: ", model.readers_,
                                  " saves or digests are still reading them"));
   }
+  require_unused();  // an engine may have got requests during the wait
   model.writing_ = true;
 }
 
