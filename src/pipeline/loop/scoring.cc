@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/loop/events.h"
+#include "pipeline/update/reward_parts.h"
 #include "rollout/sequence.h"
 
 namespace rl {
@@ -51,12 +52,8 @@ void Scoring::refuse_scores() const {
 }
 
 void Scoring::require_parts(uint64_t sample_id, size_t num_parts) const {
-  const size_t expected = control_.settings().algo.gdpo_weights.size();
-  if (expected == 0 || num_parts == expected) return;
-  throw Error(Code::kInvalidArgument,
-              str("the reward of sample ", sample_id, " has ", num_parts,
-                  " parts, but algo.gdpo_weights has ", expected, " entries"))
-      .with_key("algo.gdpo_weights");
+  require_reward_parts(control_.settings().algo.gdpo_weights.size(), str("sample ", sample_id),
+                       num_parts);
 }
 
 void Scoring::require_token_rewards(uint64_t sample_id) const {

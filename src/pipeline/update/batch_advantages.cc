@@ -8,6 +8,7 @@
 
 #include "algo/batching/filters.h"
 #include "core/error.h"
+#include "pipeline/update/reward_parts.h"
 
 namespace rl {
 namespace {
@@ -116,12 +117,7 @@ std::vector<std::vector<double>> reward_kinds(size_t count, const ScoredBatch& b
   std::vector<std::vector<double>> kinds(count);
   for (size_t i = 0; i < batch.samples.size(); ++i) {
     const size_t seen = batch.parts.empty() ? 0 : batch.parts[i].size();
-    if (seen != count) {
-      throw Error(Code::kInvalidArgument,
-                  str("the reward of ", sample_name(*batch.samples[i]), " has ", seen,
-                      " parts, but algo.gdpo_weights has ", count, " entries"))
-          .with_key("algo.gdpo_weights");
-    }
+    require_reward_parts(count, sample_name(*batch.samples[i]), seen);
     for (size_t k = 0; k < count; ++k) kinds[k].push_back(batch.parts[i][k]);
   }
   return kinds;
@@ -213,19 +209,16 @@ std::vector<float> stored_logprobs(const ScoredBatch& batch) {
 // that is empty, as the first sample.
 std::vector<double> flat_parts(size_t num_weights, const ScoredBatch& batch) {
   std::vector<double> out;
-  if (batch.parts.empty()) return out;
-  const size_t expected = num_weights != 0 ? num_weights : batch.parts.front().size();
   for (size_t i = 0; i < batch.parts.size(); ++i) {
     const std::vector<double>& p = batch.parts[i];
-    if (p.size() != expected) {
-      const std::string other =
-          num_weights != 0
-              ? str("algo.gdpo_weights has ", expected, " entries")
-              : str("that of ", sample_name(*batch.samples.front()), " has ", expected);
-      throw Error(Code::kInvalidArgument, str("the reward of ", sample_name(*batch.samples[i]),
-                                              " has ", p.size(), " parts, but ", other))
-          .with_key(num_weights != 0 ? "algo.gdpo_weights" : "reward_parts")
-          .with_expected(str(expected, " parts"));
+    require_reward_parts(num_weights, sample_name(*batch.samples[i]), p.size());
+    const size_t first = batch.parts.front().size();
+    if (p.size() != first) {
+      throw Error(Code::kInvalidArgument,
+                  str("the reward of ", sample_name(*batch.samples[i]), " has ", p.size(),
+                      " parts, but that of ", sample_name(*batch.samples.front()), " has ", first))
+          .with_key("reward_parts")
+          .with_expected(str(first, " parts"));
     }
     out.insert(out.end(), p.begin(), p.end());
   }
