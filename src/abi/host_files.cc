@@ -155,7 +155,8 @@ class HostOutput final : public OutputFile {
   bool open_ = true;
 };
 
-// Names that a host lists. Its codes are not errno values, so what goes wrong here is kept apart.
+// Names that a host lists. Its codes are not errno values, so what goes wrong here is kept apart. A
+// name that is NULL is kept as an empty one, which is refused with the others.
 struct Listing {
   std::vector<std::string> names;
   bool out_of_memory = false;
@@ -164,7 +165,9 @@ struct Listing {
 int32_t add_name(void* context, const char* name, size_t name_len) noexcept {
   auto& listing = *static_cast<Listing*>(context);
   try {
-    listing.names.emplace_back(name, name_len);
+    std::string& added = listing.names.emplace_back();
+    if (name == nullptr) return 0;
+    added.assign(name, name_len == RL_NUL_TERMINATED ? std::strlen(name) : name_len);
     return 0;
   } catch (...) {
     listing.out_of_memory = true;

@@ -291,6 +291,39 @@ TEST(HostFiles, CodesOfTheHostComeBackWithTheirMeaning) {
             RL_NOT_FOUND);
 }
 
+// A listing of one name that is none, in place of the host's.
+const char* listed_name = nullptr;
+size_t listed_len = 0;
+int32_t list_name(void*, const char*, size_t, rl_file_found_fn found, void* context) {
+  return found(context, listed_name, listed_len);
+}
+
+TEST(HostFiles, NamesOfAListingAreChecked) {
+  MemoryFiles files;
+  put_model(files, "run/model");
+  put_data(files, "run/data.jsonl");
+  rl_files table = files.table();
+  {
+    HostedRun run(table);
+    ASSERT_TRUE(run.open() && run.run()) << run.text();
+  }
+  table.list = list_name;
+  const auto expect_refused = [&](const char* name, size_t len, const std::string& shown) {
+    listed_name = name;
+    listed_len = len;
+    HostedRun resumed(table);
+    ASSERT_TRUE(resumed.open()) << resumed.text();
+    EXPECT_FALSE(resumed.run());
+    EXPECT_EQ(resumed.status, RL_IO);
+    const std::string text = "an entry has the invalid name \"" + shown + "\"";
+    EXPECT_NE(resumed.text().find(text), std::string::npos) << resumed.text();
+  };
+  expect_refused(nullptr, 0, "");
+  expect_refused(nullptr, 3, "");
+  expect_refused("a/b", 3, "a/b");
+  expect_refused("..", RL_NUL_TERMINATED, "..");
+}
+
 // Saves a model with call n failing, for every n until nothing fails.
 TEST(HostFiles, AFailureOfAnyCallLeavesNoFileOpenAndNothingIncomplete) {
   MemoryFiles files;
