@@ -78,14 +78,22 @@ class Memory {
 
 // Everything of a host's own loop, made one by one. Stops at the first failure.
 struct Parts {
-  Parts() = default;
+  explicit Parts(rl_options* of = tiny_options()) : options(of) {}
   ~Parts() {
     end();
     rl_options_destroy(options);
   }
   Parts(const Parts&) = delete;
 
+  using Step = rl_status (Parts::*)();
   rl_status create(const rl_allocator* allocator) {
+    return create(allocator, {&Parts::open, &Parts::make_engine, &Parts::make_trainer});
+  }
+  // Without an engine: some objectives have none.
+  rl_status create_trainer(const rl_allocator* allocator) {
+    return create(allocator, {&Parts::open_to_train, &Parts::make_trainer});
+  }
+  rl_status create(const rl_allocator* allocator, std::initializer_list<Step> steps) {
     end();
     rl_host host;
     rl_host_init(&host, sizeof host);
@@ -93,13 +101,16 @@ struct Parts {
     const rl_status made =
         rl_runtime_create_hosted(RL_ABI_VERSION, options, &host, &runtime, &error);
     if (made != RL_OK) return made;
-    for (const auto step : {&Parts::open, &Parts::make_engine, &Parts::make_trainer}) {
+    for (const Step step : steps) {
       const rl_status status = (this->*step)();
       if (status != RL_OK) return status;
     }
     return RL_OK;
   }
   rl_status open() { return rl_model_open(runtime, nullptr, RL_USE_PARTS, &model, &error); }
+  rl_status open_to_train() {
+    return rl_model_open(runtime, nullptr, RL_USE_TRAIN, &model, &error);
+  }
   rl_status make_engine() { return rl_engine_create(model, nullptr, &engine, &error); }
   rl_status make_trainer() { return rl_trainer_create(model, nullptr, &trainer, &error); }
 
@@ -142,13 +153,24 @@ struct Parts {
     error = nullptr;
   }
 
-  rl_options* const options = tiny_options();
+  rl_options* const options;
   rl_runtime* runtime = nullptr;
   rl_model* model = nullptr;
   rl_engine* engine = nullptr;
   rl_trainer* trainer = nullptr;
   rl_error* error = nullptr;
 };
+
+// Options of a trainer on a tiny model, with this one.
+rl_options* training_options(const char* key, const char* value) {
+  rl_options* options = nullptr;
+  EXPECT_RL_OK(rl_options_create(&options, &err));
+  set(options, "model.path", RL_FIXTURES "/models/llama");
+  set(options, "runtime.threads", "1");
+  set(options, "engine.max_model_len", "64");
+  set(options, key, value);
+  return options;
+}
 
 uint64_t rounded_up(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
@@ -187,6 +209,48 @@ TEST(HostMemory, ATensorThatOwnsItsMemoryOutlivesTheRuntime) {
   rl_tensor_release(weight);
   EXPECT_EQ(memory.count(), 0u);
   EXPECT_EQ(memory.ended, 1);
+}
+
+TEST(HostMemory, OutputsOfAForwardComeFromTheHost) {
+  Memory memory;
+  const rl_allocator table = memory.table();
+  Parts parts;
+  ASSERT_EQ(parts.create(&table), RL_OK);
+  const size_t before = memory.count();
+  const int32_t ids[] = {1, 2, 3};
+  for (const int32_t output :
+       {RL_OUTPUT_LOGPROBS, RL_OUTPUT_HIDDEN, RL_OUTPUT_ENTROPIES, RL_OUTPUT_LOGITS}) {
+    rl_tensor* tensor = nullptr;
+    EXPECT_RL_OK(forward(parts.trainer, output, ids, 3, 1, 1, &tensor, &err));
+    EXPECT_EQ(memory.count(), before + 1) << "output " << output;
+    rl_tensor_release(tensor);
+    EXPECT_EQ(memory.count(), before) << "output " << output;
+  }
+  EXPECT_EQ(memory.faults, 0);
+}
+
+// Scores and values are those of models with a scalar head, and values also those of a critic.
+TEST(HostMemory, OutputsOfAScalarHeadComeFromTheHost) {
+  const std::pair<const char*, const char*> cases[] = {{"algo.objective", "reward_model"},
+                                                       {"algo.advantage", "gae"}};
+  for (const auto& [key, value] : cases) {
+    SCOPED_TRACE(value);
+    Memory memory;
+    const rl_allocator table = memory.table();
+    Parts parts(training_options(key, value));
+    ASSERT_EQ(parts.create_trainer(&table), RL_OK) << text_of(parts.error, RL_ERROR_SUMMARY);
+    const size_t before = memory.count();
+    const int32_t ids[] = {1, 2, 3};
+    for (const int32_t output : {RL_OUTPUT_SCORES, RL_OUTPUT_VALUES}) {
+      if (output == RL_OUTPUT_SCORES && std::string(value) == "gae") continue;
+      rl_tensor* tensor = nullptr;
+      EXPECT_RL_OK(forward(parts.trainer, output, ids, 3, 1, 1, &tensor, &err));
+      EXPECT_EQ(memory.count(), before + 1) << "output " << output;
+      rl_tensor_release(tensor);
+      EXPECT_EQ(memory.count(), before) << "output " << output;
+    }
+    EXPECT_EQ(memory.faults, 0);
+  }
 }
 
 TEST(HostMemory, AFailureOfAnyCallIsOutOfMemoryByNameAndLeaksNothing) {

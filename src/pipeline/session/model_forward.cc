@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "pipeline/config/run_options.h"
+#include "train/passes/output_tensor.h"
 
 namespace rl {
 namespace {
@@ -34,15 +35,16 @@ int64_t num_tokens(std::span<const Sample* const> samples) {
 }
 
 struct Floats {
-  explicit Floats(int64_t count)
-      : owned(make_tensor(ElementType::kF32, {count})),
+  Floats(const Model& model, int64_t count)
+      : owned(make_output(model, ElementType::kF32, {count})),
         values(reinterpret_cast<float*>(owned.data), static_cast<size_t>(count)) {}
   OwnedTensor owned;
   std::span<float> values;
 };
 
-TensorPtr per_token(ForwardPass& pass, ForwardOutput output, ForwardPass::Samples samples) {
-  const Floats out(num_tokens(samples));
+TensorPtr per_token(ForwardPass& pass, const Model& model, ForwardOutput output,
+                    ForwardPass::Samples samples) {
+  const Floats out(model, num_tokens(samples));
   if (output == ForwardOutput::kValues) {
     pass.values(samples, out.values);
   } else if (output == ForwardOutput::kLogprobs) {
@@ -92,12 +94,12 @@ TensorPtr compute_output(ForwardPass pass, const Model& model, const ForwardRequ
     case ForwardOutput::kLogits:
       return pass.logits(inputs, request.rows);
     case ForwardOutput::kScores: {
-      const Floats out(static_cast<int64_t>(inputs.size()));
+      const Floats out(model, static_cast<int64_t>(inputs.size()));
       pass.scores(inputs, out.values);
       return out.owned.tensor;
     }
     default:
-      return per_token(pass, request.output, inputs);
+      return per_token(pass, model, request.output, inputs);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "pipeline/session/run_rules.h"
 #include "pipeline/update/step_metrics.h"
 #include "pipeline/update/trainer_session_impl.h"
+#include "train/passes/output_tensor.h"
 
 namespace rl {
 
@@ -89,11 +90,11 @@ std::vector<SampleRewards> own_rewards(std::span<const SamplePtr> samples) {
   return out;
 }
 
-TensorPtr critic_values(Critic& critic, const ForwardRequest& request) {
+TensorPtr critic_values(Critic& critic, const Model& model, const ForwardRequest& request) {
   const std::vector<const Sample*> inputs = inputs_of(request);
   int64_t count = 0;
   for (const Sample* s : inputs) count += s->generated();
-  const OwnedTensor out = make_tensor(ElementType::kF32, {count});
+  const OwnedTensor out = make_output(model, ElementType::kF32, {count});
   auto* at = reinterpret_cast<float*>(out.data);
   std::vector<std::span<float>> outs;
   for (const Sample* s : inputs) {
@@ -360,7 +361,7 @@ TensorPtr TrainerSession::forward(const ForwardRequest& request) {
   model_->prepare_compute(LoadedModel::Weights::kTrained);
   Critic* const critic = impl_->update.trained_critic();
   if (request.output == ForwardOutput::kValues && critic != nullptr) {
-    return critic_values(*critic, request);
+    return critic_values(*critic, model_->model(), request);
   }
   return compute_output(impl_->update.trainer().forward_pass(), model_->model(), request);
 }

@@ -4,20 +4,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/arena.h"
 #include "core/error.h"
 #include "model/value_head.h"
 #include "ops/compute.h"
+#include "train/passes/output_tensor.h"
 #include "train/passes/pass_rules.h"
 
 namespace rl {
 namespace {
-
-// Where tensors that a host receives come from.
-std::shared_ptr<MemorySource> host_memory(const Model& model) {
-  const ArenaLedger* const ledger = model.compute().ledger();
-  return ledger != nullptr ? ledger->memory() : nullptr;
-}
 
 // Where the outputs of a sample's tokens begin, and at the end the number of all.
 std::vector<size_t> token_offsets(ForwardPass::Samples samples) {
@@ -181,9 +175,8 @@ void ForwardPass::run_rows(Samples samples, const Rows& rows,
 TensorPtr ForwardPass::hidden(Samples samples, Rows rows) {
   const bool wide = model_.compute_dtype() == Dtype::kF32;
   const int64_t width = model_.config().hidden;
-  const OwnedTensor out =
-      make_tensor(wide ? ElementType::kF32 : ElementType::kBf16,
-                  {RowChoice(samples, rows).count(), width}, host_memory(model_));
+  const OwnedTensor out = make_output(model_, wide ? ElementType::kF32 : ElementType::kBf16,
+                                      {RowChoice(samples, rows).count(), width});
   const uint64_t bytes = static_cast<uint64_t>(width) * dtype_bytes(model_.compute_dtype());
   run_rows(samples, rows, [&](std::span<const Target> targets) {
     for (const Target& t : targets) {
@@ -209,9 +202,8 @@ void ForwardPass::copy_logits(std::span<const Target> targets, std::byte* out) {
 }
 
 TensorPtr ForwardPass::logits(Samples samples, Rows rows) {
-  const OwnedTensor out =
-      make_tensor(ElementType::kF32, {RowChoice(samples, rows).count(), model_.config().vocab},
-                  host_memory(model_));
+  const OwnedTensor out = make_output(model_, ElementType::kF32,
+                                      {RowChoice(samples, rows).count(), model_.config().vocab});
   const auto most = static_cast<size_t>(buffers_.head.max_rows);
   run_rows(samples, rows, [&](std::span<const Target> targets) {
     for (size_t at = 0; at < targets.size(); at += most)
