@@ -156,6 +156,7 @@ rl_status write_loss(const rl_options* options, const rl_algo_tokens* tokens, do
 // Numbers beyond int64_t become negative, which is out of every range.
 AlgoPacking packing_from(const rl_algo_packing& p) {
   const auto number = [](uint64_t value) { return static_cast<int64_t>(value); };
+  reserved_arg(p.reserved, "packing.reserved");
   return {.max_tokens = number(p.max_tokens),
           .min_bins = number(p.min_bins),
           .divisor = number(p.divisor),

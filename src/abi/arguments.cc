@@ -62,6 +62,10 @@ bool bool_arg(uint32_t value, const char* parameter) {
   return value == 1;
 }
 
+void reserved_arg(uint64_t value, const char* parameter) {
+  if (value != 0) refuse(parameter, "is not 0");
+}
+
 void flags_arg(uint64_t flags, uint64_t known, const char* parameter) {
   if ((flags & ~known) != 0) refuse(parameter, str("has unknown bits: ", flags & ~known));
 }

@@ -50,6 +50,7 @@ std::string_view name_arg(const char* data, size_t len, const char* parameter);
 // Also not empty.
 std::string path_arg(const char* data, size_t len, const char* parameter);
 bool bool_arg(uint32_t value, const char* parameter);
+void reserved_arg(uint64_t value, const char* parameter);
 void flags_arg(uint64_t flags, uint64_t known, const char* parameter);
 PlanUse plan_use_arg(int32_t use);
 // Arguments of a function that writes a model: dir, dtype and RL_SAVE_REPLACE in flags.

@@ -68,7 +68,7 @@ DropRule rule_from(const rl_drop& drop) {
   rule.incomplete_only = bool_arg(drop.incomplete_only, "drop.incomplete_only");
   const auto ordinals = array_arg(drop.ordinals, drop.num_ordinals, "drop.ordinals");
   if (drop.ordinals != nullptr) rule.ordinals = ordinals;
-  if (drop.reserved != 0) refuse("drop.reserved", "is not 0");
+  reserved_arg(drop.reserved, "drop.reserved");
   return rule;
 }
 

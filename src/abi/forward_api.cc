@@ -75,6 +75,8 @@ ForwardOutput output_of(const rl_forward& in) {
 // Checks the input and calls compute(request).
 template <typename Compute>
 TensorPtr forward_output(const rl_forward& in, Compute&& compute) {
+  reserved_arg(in.reserved, "forward.reserved");
+  reserved_arg(in.reserved2, "forward.reserved2");
   const ForwardOutput output = output_of(in);
   const auto box = box_of(in, output);
   const ForwardRequest request{output, box->samples, rows_of(in, output)};

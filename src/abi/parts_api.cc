@@ -23,7 +23,7 @@ void name_request(Request& request, const rl_request& view) {
   refuse_resumed("request.ordinal", view.ordinal != UINT64_MAX);
   refuse_resumed("request.sample_id", view.sample_id != 0);
   refuse_resumed("request.slot", view.slot != 0);
-  if (view.reserved != 0) refuse("request.reserved", "is not 0");
+  reserved_arg(view.reserved, "request.reserved");
   const uint64_t last = view.slot + std::clamp<uint64_t>(view.num_samples, 1, kMaxGroupSamples) - 1;
   if (view.slot > 0 && last >= kMaxGroupSamples) {
     throw Error(Code::kOutOfRange,

@@ -38,6 +38,7 @@ Reply reply_of(const rl_reply& given, size_t i) {
   Reply reply{.sample_id = given.sample_id, .turn = given.turn};
   reply.ids = array_arg(given.ids, given.num_ids, field("ids").c_str());
   reply.finish = bool_arg(given.finish, field("finish").c_str());
+  reserved_arg(given.reserved, field("reserved").c_str());
   flags_arg(given.flags, RL_TEXT_ADD_SPECIAL | RL_TEXT_ALLOW_SPECIAL, field("flags").c_str());
   if (given.text == nullptr) {
     if (given.flags != 0) refuse(field("flags").c_str(), "are given without a text");

@@ -170,6 +170,64 @@ TEST_F(AbiErrorKeys, AConversationNamesItsOwnStructs) {
             "engine.max_model_len 64");
 }
 
+TEST_F(AbiErrorKeys, AReservedFieldIsZero) {
+  const auto expect_key = [&](const char* key, auto&& call) {
+    const Refusal seen = refused(RL_INVALID_ARGUMENT, call);
+    EXPECT_EQ(seen.key, key);
+    EXPECT_EQ(seen.message, std::string("parameter ") + key + " is not 0");
+  };
+  rl_forward sequence;
+  rl_forward_init(&sequence, sizeof sequence);
+  const int32_t ids[] = {1, 2};
+  sequence.ids = ids;
+  sequence.num_ids = 2;
+  sequence.num_prompt = 1;
+  rl_tensor* tensor = nullptr;
+  const auto trainer_forward = [&](rl_error** err) {
+    return rl_trainer_forward(host_.trainer, &sequence, &tensor, err);
+  };
+  const auto model_forward = [&](rl_error** err) {
+    return rl_model_forward(host_.model, &sequence, &tensor, err);
+  };
+  sequence.reserved = -1;
+  expect_key("forward.reserved", trainer_forward);
+  expect_key("forward.reserved", model_forward);
+  sequence.reserved = 0;
+  sequence.reserved2 = 1;
+  expect_key("forward.reserved2", trainer_forward);
+  expect_key("forward.reserved2", model_forward);
+
+  rl_reply replies[2];
+  for (rl_reply& reply : replies) rl_reply_init(&reply, sizeof reply);
+  replies[1].reserved = 1;
+  expect_key("replies[1].reserved", [&](rl_error** err) {
+    return rl_pipeline_reply(host_.pipeline, replies, 2, nullptr, err);
+  });
+  rl_algo_packing packing;
+  rl_algo_packing_init(&packing, sizeof packing);
+  packing.reserved = 1;
+  const int32_t length = 1;
+  int32_t bin = 0;
+  uint64_t count = 0;
+  expect_key("packing.reserved", [&](rl_error** err) {
+    return rl_algo_pack(nullptr, &length, 1, &packing, &bin, 1, &count, err);
+  });
+  rl_request request;
+  rl_request_init(&request, sizeof request);
+  request.prompt = ids;
+  request.num_prompt = 2;
+  request.reserved = 1;
+  uint64_t first_id = 0;
+  expect_key("request.reserved", [&](rl_error** err) {
+    return rl_engine_submit(host_.engine, &request, &first_id, err);
+  });
+  rl_drop drop;
+  rl_drop_init(&drop, sizeof drop);
+  drop.reserved = 1;
+  expect_key("drop.reserved",
+             [&](rl_error** err) { return rl_buffer_drop(host_.buffer, &drop, &count, err); });
+}
+
 TEST_F(AbiErrorKeys, AStepHasSamples) {
   EXPECT_RL_OK(rl_batch_create(nullptr, 0, &batch_, &err));
   EXPECT_EQ(refused(RL_INVALID_ARGUMENT, [&](rl_error** err) { return step(err); }).key,
