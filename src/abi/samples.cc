@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "abi/arguments.h"
 
 namespace rl::abi {
 namespace {
 
-constexpr size_t kMaxTokens = size_t{1} << 31;
+constexpr size_t kMaxTokens = std::numeric_limits<int32_t>::max();
 
 template <typename T>
 const T* data_or_null(const std::vector<T>& values) {
@@ -18,7 +19,12 @@ const T* data_or_null(const std::vector<T>& values) {
 
 void check_shape(const rl_sample_view& view, size_t least_generated) {
   array_arg(view.ids, view.num_ids, "sample.ids");
-  if (view.num_prompt == 0 || view.num_prompt > view.num_ids || view.num_ids > kMaxTokens ||
+  if (view.num_ids > kMaxTokens) {
+    throw Error(Code::kOutOfRange,
+                str("parameter sample.num_ids is ", view.num_ids, "; at most ", kMaxTokens))
+        .with_key("sample.num_ids");
+  }
+  if (view.num_prompt == 0 || view.num_prompt > view.num_ids ||
       view.num_ids - view.num_prompt < least_generated) {
     throw Error(Code::kOutOfRange, str("parameter sample.num_prompt is ", view.num_prompt, " of ",
                                        view.num_ids, " ids; a sample has at least one prompt token",

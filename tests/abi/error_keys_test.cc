@@ -228,6 +228,21 @@ TEST_F(AbiErrorKeys, AReservedFieldIsZero) {
              [&](rl_error** err) { return rl_buffer_drop(host_.buffer, &drop, &count, err); });
 }
 
+// Nothing of such an array is read.
+TEST_F(AbiErrorKeys, ASampleHasNoMoreIdsThanAnInt32Counts) {
+  const int32_t ids[] = {1, 2};
+  rl_sample_view view;
+  rl_sample_view_init(&view, sizeof view);
+  view.ids = ids;
+  view.num_prompt = 1;
+  for (const size_t beyond : {0, 1}) {
+    view.num_ids = (size_t{1} << 31) + beyond;
+    const Refusal seen = refused(
+        RL_OUT_OF_RANGE, [&](rl_error** err) { return rl_buffer_put(host_.buffer, &view, err); });
+    EXPECT_EQ(seen.key, "sample.num_ids");
+  }
+}
+
 TEST_F(AbiErrorKeys, AStepHasSamples) {
   EXPECT_RL_OK(rl_batch_create(nullptr, 0, &batch_, &err));
   EXPECT_EQ(refused(RL_INVALID_ARGUMENT, [&](rl_error** err) { return step(err); }).key,
