@@ -2253,9 +2253,12 @@ RL_API void rl_algo_packing_init(rl_algo_packing* packing, size_t size);
 
 /* The bin of each sequence, from 0, with costs as equal as trainer.balance asks; a length is
  * never below 1. A training step packs its micro-batches by the same code. num_bins is num_lengths,
- * and *count the number of bins. RL_OUT_OF_RANGE names a field, or a sequence with its tokens and
- * the budget; RL_INVALID_ARGUMENT when there are too few units. options may be NULL: the defaults.
- * Thread: any; callback-safe. */
+ * and *count the number of bins. RL_OUT_OF_RANGE names a field, a sequence with its tokens and the
+ * budget, or the length at which the costs of all exceed 63 bits. RL_INVALID_ARGUMENT names
+ * group_size, which does not divide the number of sequences; min_bins without a budget, for which
+ * there are too few units, or which does not divide the number of groups of several; or max_tokens,
+ * when no multiple of divisor bins holds the units. options may be NULL: the defaults. Thread: any;
+ * callback-safe. */
 RL_API rl_status rl_algo_pack(const rl_options* options, const int32_t* lengths, size_t num_lengths,
                               const rl_algo_packing* packing, int32_t* bins, size_t num_bins,
                               uint64_t* count, rl_error** err);

@@ -323,6 +323,64 @@ TEST(Algo, SequencesArePackedWithinABudgetOrEvenly) {
   refused("packing.group_size", [](auto& p) { p.group_size = UINT64_MAX; });
 }
 
+// rl_algo_pack names fields of its struct, never options or parameters of the library's own.
+class AlgoPacking : public ::testing::Test {
+ protected:
+  AlgoPacking() { rl_algo_packing_init(&packing_, sizeof packing_); }
+  void expect_refused(rl_status status, const char* key, const std::string& part) const {
+    rl_error* error = nullptr;
+    std::vector<int32_t> bins(lengths_.size());
+    uint64_t count = 0;
+    EXPECT_EQ(rl_algo_pack(options_.handle, lengths_.data(), lengths_.size(), &packing_,
+                           bins.data(), bins.size(), &count, &error),
+              status);
+    EXPECT_EQ(text_of(error, RL_ERROR_KEY), key);
+    const std::string message = text_of(error, RL_ERROR_MESSAGE);
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+    rl_error_release(error);
+  }
+
+  Options options_;
+  rl_algo_packing packing_;
+  std::vector<int32_t> lengths_ = {6, 5, 4};
+};
+
+TEST_F(AlgoPacking, SequencesFillTheirGroups) {
+  packing_.group_size = 2;
+  for (const uint64_t budget : {0, 100}) {
+    packing_.max_tokens = budget;
+    expect_refused(RL_INVALID_ARGUMENT, "packing.group_size",
+                   "3 sequences are no multiple of packing.group_size 2");
+  }
+}
+
+TEST_F(AlgoPacking, WithoutABudgetThereIsAUnitForEveryBin) {
+  packing_.min_bins = 4;
+  expect_refused(RL_INVALID_ARGUMENT, "packing.min_bins", "3 units are fewer");
+  lengths_.assign(6, 1);
+  packing_.group_size = 2;
+  packing_.min_bins = 2;
+  expect_refused(RL_INVALID_ARGUMENT, "packing.min_bins", "3 groups are no multiple");
+}
+
+TEST_F(AlgoPacking, TheBudgetIsThatOfTheStruct) {
+  packing_.max_tokens = 5;
+  expect_refused(RL_OUT_OF_RANGE, "packing.max_tokens", "sample 0 has 6 tokens");
+  packing_.max_tokens = 10;
+  packing_.divisor = 4;
+  expect_refused(RL_INVALID_ARGUMENT, "packing.max_tokens", "do not fit into a multiple of 4");
+}
+
+// 6 C L + L^2 of the longest sequence and the widest model is 1.8e16, and int64_t ends at 9.2e18.
+TEST_F(AlgoPacking, TheCostOfAllSequencesIsANumber) {
+  options_.set("trainer.balance", "flops");
+  packing_.hidden = 1 << 20;
+  lengths_.assign(600, std::numeric_limits<int32_t>::max());
+  expect_refused(RL_OUT_OF_RANGE, "lengths", "the cost of all sequences");
+  packing_.max_tokens = uint64_t{1} << 31;
+  expect_refused(RL_OUT_OF_RANGE, "lengths", "the cost of all sequences");
+}
+
 TEST(Algo, WeightsSumToOneUnderEveryMean) {
   const Small s;
   double w[4];

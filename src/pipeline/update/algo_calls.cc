@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "algo/losses/entropy.h"
 #include "algo/losses/value_loss.h"
@@ -325,6 +327,83 @@ void check_packing(const AlgoPacking& p, BalanceCost cost) {
   if (cost == BalanceCost::kFlops) require_range("packing.hidden", p.hidden, 1, 1 << 20);
 }
 
+[[noreturn]] void refuse_units(const char* key, std::string message) {
+  throw Error(Code::kInvalidArgument, std::move(message)).with_key(key);
+}
+
+// Without a budget every bin has a unit, and groups of several are shared out evenly.
+void check_lengths(std::span<const int32_t> lengths, const AlgoPacking& p) {
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] >= 1) continue;
+    throw Error(Code::kOutOfRange, str("lengths[", i, "] is ", lengths[i], ", expected at least 1"))
+        .with_key("lengths");
+  }
+  const auto count = static_cast<int64_t>(lengths.size());
+  if (count % p.group_size != 0) {
+    refuse_units("packing.group_size",
+                 str(count, " sequences are no multiple of packing.group_size ", p.group_size));
+  }
+  const int64_t units = count / p.group_size;
+  if (p.max_tokens > 0) return;
+  if (units < p.min_bins) {
+    refuse_units("packing.min_bins", str(units, " units are fewer than packing.min_bins ",
+                                         p.min_bins, ", and there is no budget"));
+  }
+  if (p.group_size > 1 && units % p.min_bins != 0) {
+    refuse_units("packing.min_bins", str(units, " groups are no multiple of packing.min_bins ",
+                                         p.min_bins, ", and there is no budget"));
+  }
+}
+
+int64_t hidden_of(const AlgoPacking& p) { return std::max<int64_t>(p.hidden, 1); }
+
+// Error(kOutOfRange) if their sum is no int64_t.
+std::vector<int64_t> costs_of(std::span<const int32_t> lengths, BalanceCost cost, int64_t hidden) {
+  std::vector<int64_t> costs;
+  int64_t sum = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    costs.push_back(sequence_cost(cost, hidden, lengths[i]));
+    if (!__builtin_add_overflow(sum, costs.back(), &sum)) continue;
+    throw Error(Code::kOutOfRange,
+                str("lengths[", i, "] is ", lengths[i], ": the cost of all sequences is above ",
+                    std::numeric_limits<int64_t>::max()))
+        .with_key("lengths");
+  }
+  return costs;
+}
+
+MicroBatchParams budget_of(const AlgoPacking& p, BalanceCost cost) {
+  MicroBatchParams params;
+  params.max_tokens = p.max_tokens;
+  params.min_count = static_cast<int32_t>(p.min_bins);
+  params.divisor = static_cast<int32_t>(p.divisor);
+  params.group_size = static_cast<int32_t>(p.group_size);
+  params.cost = cost;
+  params.hidden_size = hidden_of(p);
+  params.oversize_alone = p.oversize_alone;
+  return params;
+}
+
+// Errors name the budget of a training step.
+Partition bins_within(std::span<const int32_t> lengths, const MicroBatchParams& budget) {
+  try {
+    return cut_micro_batches(lengths, budget);
+  } catch (Error& e) {
+    if (e.key == "trainer.max_tokens_per_device") e.key = "packing.max_tokens";
+    throw;
+  }
+}
+
+Partition even_bins(std::span<const int64_t> costs, const AlgoPacking& p) {
+  const auto bins = static_cast<int32_t>(p.min_bins);
+  if (p.group_size == 1) return balance(costs, bins, false);
+  std::vector<int32_t> group;
+  for (size_t i = 0; i < costs.size(); ++i) {
+    group.push_back(static_cast<int32_t>(static_cast<int64_t>(i) / p.group_size));
+  }
+  return balance_groups(costs, group, bins);
+}
+
 }  // namespace
 
 Partition algo_pack(const Settings& settings, std::span<const int32_t> lengths,
@@ -332,32 +411,9 @@ Partition algo_pack(const Settings& settings, std::span<const int32_t> lengths,
   settings.set.validate();
   const BalanceCost cost = settings.trainer.balance;
   check_packing(p, cost);
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    if (lengths[i] >= 1) continue;
-    throw Error(Code::kOutOfRange, str("lengths[", i, "] is ", lengths[i], ", expected at least 1"))
-        .with_key("lengths");
-  }
-  const int64_t hidden = std::max<int64_t>(p.hidden, 1);
-  const auto group_size = static_cast<int32_t>(p.group_size);
-  if (p.max_tokens > 0) {
-    MicroBatchParams params;
-    params.max_tokens = p.max_tokens;
-    params.min_count = static_cast<int32_t>(p.min_bins);
-    params.divisor = static_cast<int32_t>(p.divisor);
-    params.group_size = group_size;
-    params.cost = cost;
-    params.hidden_size = hidden;
-    params.oversize_alone = p.oversize_alone;
-    return cut_micro_batches(lengths, params);
-  }
-  std::vector<int64_t> costs;
-  std::vector<int32_t> group;
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    costs.push_back(sequence_cost(cost, hidden, lengths[i]));
-    group.push_back(static_cast<int32_t>(i) / group_size);
-  }
-  const auto bins = static_cast<int32_t>(p.min_bins);
-  return group_size > 1 ? balance_groups(costs, group, bins) : balance(costs, bins, false);
+  check_lengths(lengths, p);
+  const std::vector<int64_t> costs = costs_of(lengths, cost, hidden_of(p));
+  return p.max_tokens > 0 ? bins_within(lengths, budget_of(p, cost)) : even_bins(costs, p);
 }
 
 AlgoCorrections algo_corrections(const Settings& settings, const AlgoArrays& in) {
