@@ -2025,7 +2025,8 @@ RL_API void rl_checkpoint_init(rl_checkpoint* checkpoint, size_t size);
  * trainer; *path is the directory of the new checkpoint. It appears by one rename after every file
  * is on disk, so a process that ends meanwhile leaves the earlier ones whole. RL_ALREADY_EXISTS
  * names a checkpoint of this number of steps or a later one; with RL_SAVE_REPLACE that of the same
- * number is replaced and later ones are set aside. RL_FAILED_PRECONDITION while the weights of the
+ * number is replaced and later ones are set aside. RL_OUT_OF_RANGE names a state that is too long
+ * to be loaded again: more than 64 MiB as JSON. RL_FAILED_PRECONDITION while the weights of the
  * last step are not published or the model is half-trained, RL_BUSY while they are being trained.
  * It waits for calls of the trainer that compute. Thread: any. */
 RL_API rl_status rl_trainer_save(rl_trainer* trainer, const rl_checkpoint* checkpoint,

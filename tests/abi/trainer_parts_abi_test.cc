@@ -319,6 +319,20 @@ TEST(AbiCheckpoints, NameTheFieldThatIsWrong) {
   refused("checkpoint.flags", [](rl_checkpoint& c) { c.flags = 2; });
 }
 
+// A byte below 32 has six in JSON.
+TEST(AbiCheckpoints, AStateThatCouldNotBeLoadedIsNotSaved) {
+  const std::string dir = RL_TEST_OUTPUT "/too_long_states";
+  std::filesystem::remove_all(dir);
+  const Process p(0, 2);
+  rl_bytes* path = nullptr;
+  rl_error* refused = nullptr;
+  EXPECT_EQ(save(p.trainer, dir, std::string(12 << 20, '\1'), 0, &path, &refused), RL_OUT_OF_RANGE);
+  EXPECT_EQ(path, nullptr);
+  EXPECT_EQ(text_of(refused, RL_ERROR_KEY), "checkpoint.state");
+  rl_error_release(refused);
+  EXPECT_FALSE(std::filesystem::exists(dir));
+}
+
 TEST(AbiTrainerOptions, ChangeBetweenSteps) {
   const Process changed(0, 2), slower(0, 2, {{"optimizer.lr", "1e-4"}});
   set(changed.options, "optimizer.lr", "1e-4");

@@ -35,7 +35,13 @@ std::string render_trainer_state(const TrainerState& state) {
                  {"host", state.host},
                  {"options", state.identity}};
   if (state.kl_coef) object["kl_coef"] = *state.kl_coef;
-  return object.dump();
+  std::string text = object.dump();
+  if (text.size() <= kMaxBytes) return text;
+  throw Error(Code::kOutOfRange, str("checkpoint.state has ", state.host.size(),
+                                     " bytes, with which the trainer's state is a JSON text of ",
+                                     text.size(), " bytes; it could not be loaded"))
+      .with_key("checkpoint.state")
+      .with_expected(str("a JSON text of at most ", kMaxBytes, " bytes"));
 }
 
 TrainerState parse_trainer_state(const std::string& text, const std::string& location) {
