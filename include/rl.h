@@ -1961,8 +1961,10 @@ RL_API rl_status rl_trainer_step(rl_trainer* trainer, const rl_step* step, rl_ev
  * The samples are one minibatch of one epoch: RL_CONFLICT names trainer.epochs or another option
  * that asks for more. RL_OUT_OF_RANGE when this part has more tokens or samples than the whole
  * batch. RL_UNSUPPORTED names what cannot be computed from a part: a critic (algo.advantage = gae,
- * with or without counts), algo.whiten, algo.kl.controller = adaptive, losses of pairs,
+ * with or without counts), algo.advantage = gpg or flash_reinforce, algo.adv_std_scope = batch,
+ * algo.whiten, algo.reward.normalize, algo.kl.controller = adaptive, losses of pairs,
  * algo.correction.batch_normalize and an algo.policy_loss that selects tokens of the batch.
+ * RL_INVALID_ARGUMENT when one count is given, but not the one that algo.loss_agg divides by.
  * RL_BUSY while the weights are being trained. Other errors, such as RL_FAILED_PRECONDITION,
  * RL_NON_FINITE and RL_CANCELLED, are those of rl_trainer_step. Thread: any. */
 RL_API rl_status rl_trainer_backward(rl_trainer* trainer, const rl_step* step, rl_error** err);

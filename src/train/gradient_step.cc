@@ -29,6 +29,20 @@ void require_count(const char* key, double whole, int64_t part) {
       .with_expected(str("at least ", part));
 }
 
+// The count that the loss divides by is that of the whole batch, or both are those of this part.
+void check_counts(const TrainerOptions& options, const LossDenominators& whole) {
+  const bool by_option = is_rl(options.objective) || options.objective == Objective::kSft;
+  const LossAgg agg = by_option ? options.loss_agg : LossAgg::kTokenMean;
+  if (agg == LossAgg::kTokenSum) return;
+  const bool of_tokens = agg == LossAgg::kTokenMean;
+  if ((of_tokens ? whole.num_tokens : whole.num_sequences) != 0) return;
+  const char* const key = of_tokens ? "step.total_tokens" : "step.total_sequences";
+  throw Error(Code::kInvalidArgument,
+              str(key, " is 0, but counts of a larger batch are given, and algo.loss_agg = ",
+                  loss_agg_name(agg), " divides by this one"))
+      .with_key(key);
+}
+
 }  // namespace
 
 void Trainer::Impl::check_one_update(int64_t samples) const {
@@ -44,6 +58,7 @@ void Trainer::Impl::check_one_update(int64_t samples) const {
 
 void Trainer::Impl::check_divisible(const LossDenominators& whole) const {
   if (whole.num_tokens == 0 && whole.num_sequences == 0) return;
+  check_counts(options, whole);
   if (is_pairs(options.objective)) {
     refuse_part("algo.objective", objective_name(options.objective));
   }

@@ -234,6 +234,10 @@ TEST(TrainerHalves, WhatNeedsTheWholeBatchIsRefusedByName) {
   };
   refused({"algo.advantage=gae"}, "algo.advantage", {});
   refused({"algo.advantage=reinforce_pp"}, "algo.whiten", whole);
+  refused({"algo.reward.normalize=true"}, "algo.reward.normalize", whole);
+  refused({"algo.adv_std_scope=batch"}, "algo.adv_std_scope", whole);
+  refused({"algo.advantage=gpg"}, "algo.advantage", whole);
+  refused({"algo.advantage=flash_reinforce", "algo.whiten=none"}, "algo.advantage", whole);
   refused({"algo.kl.where=loss", "algo.kl.controller=adaptive"}, "algo.kl.controller", whole);
 }
 

@@ -186,6 +186,34 @@ TEST(GradientStep, APartHasNoMoreThanTheWhole) {
   refused("step.total_sequences", counts);
 }
 
+TEST(GradientStep, TheCountThatTheLossDividesByIsGiven) {
+  const auto begin = [](Objective objective, LossAgg agg, const LossDenominators& whole) {
+    TrainerOptions o = options_of();
+    o.objective = objective;
+    o.loss_agg = agg;
+    o.loss_scale_factor = 8;
+    TrainRig rig({}, o);
+    const std::vector<Sample> samples = samples_of(rig);
+    rig.trainer->begin_gradients(with_advantages(samples), whole);
+  };
+  const LossDenominators tokens{.num_tokens = 1000}, sequences{.num_sequences = 100};
+  for (const Objective objective : {Objective::kRl, Objective::kSft}) {
+    EXPECT_EQ(expect_error(Code::kInvalidArgument,
+                           [&] { begin(objective, LossAgg::kTokenMean, sequences); })
+                  .key,
+              "step.total_tokens");
+    for (const LossAgg agg :
+         {LossAgg::kSeqMeanTokenSum, LossAgg::kSeqMeanTokenMean, LossAgg::kSeqMeanTokenSumNorm}) {
+      EXPECT_EQ(expect_error(Code::kInvalidArgument, [&] { begin(objective, agg, tokens); }).key,
+                "step.total_sequences");
+      begin(objective, agg, sequences);
+    }
+    begin(objective, LossAgg::kTokenMean, tokens);
+    begin(objective, LossAgg::kTokenSum, tokens);
+    begin(objective, LossAgg::kTokenSum, sequences);
+  }
+}
+
 TEST(GradientStep, WhatDependsOnTheWholeBatchIsRefusedForParts) {
   const auto refused = [](const char* key, auto&& spoil) {
     TrainerOptions o = options_of();

@@ -146,23 +146,45 @@ UpdateResult PolicyUpdate::finish(InProgress& update) {
   return out;
 }
 
+namespace {
+
+[[noreturn]] void refuse_part(const char* key, std::string_view what) {
+  throw Error(Code::kUnsupported, str("counts of a larger batch are given, but ", what))
+      .with_key(key);
+}
+
+// The groups of a part are whole. Some advantages need the samples of all groups.
+void require_groups_alone(const AdvantageOptions& o) {
+  const AdvantageParams& estimator = o.estimator;
+  if (o.whitening != Whitening::kNone) {
+    refuse_part("algo.whiten", "advantages would be whitened over a part of it");
+  }
+  if (o.shaping.normalize) {
+    refuse_part("algo.reward.normalize", "rewards would be normalized over a part of it");
+  }
+  if (estimator.kind == Advantage::kGpg || estimator.kind == Advantage::kFlashReinforce) {
+    refuse_part("algo.advantage", str("algo.advantage = ", advantage_name(estimator.kind),
+                                      " would compare the rewards of a part of it"));
+  }
+  if (estimator.std_scope == AdvStdScope::kBatch) {
+    refuse_part("algo.adv_std_scope", "advantages would be divided by the std of a part of it");
+  }
+}
+
+}  // namespace
+
 // What is computed over all samples of a batch before its loss.
 void PolicyUpdate::check_divisible(const GradientBatch& batch) const {
-  const auto refuse = [](const char* key, const char* what) {
-    throw Error(Code::kUnsupported, what).with_key(key);
-  };
   if (critic_ != nullptr) {
-    refuse("algo.advantage", "gradients are those of the policy, but gae trains a critic as well");
+    throw Error(Code::kUnsupported,
+                "gradients are those of the policy, but gae trains a critic as well")
+        .with_key("algo.advantage");
   }
   if (batch.whole.num_tokens == 0 && batch.whole.num_sequences == 0) return;
   if (kl_.adaptive()) {
-    refuse("algo.kl.controller",
-           "counts of a larger batch are given, but the adaptive controller would see a part of "
-           "its KL");
+    refuse_part("algo.kl.controller", "the adaptive controller would see a part of its KL");
   }
-  if (batch.advantages || preparation_.options().whitening == Whitening::kNone) return;
-  refuse("algo.whiten",
-         "counts of a larger batch are given, but advantages would be whitened over a part of it");
+  if (!batch.advantages) require_groups_alone(preparation_.options());
 }
 
 void PolicyUpdate::begin_gradients(const GradientBatch& batch) {
