@@ -11,15 +11,9 @@
 namespace rl {
 namespace {
 
+using testing::options_with;
 using testing::Rig;
 using testing::RunLog;
-using testing::tiny_options;
-
-OptionSet options_with(const TempDir& dir, std::initializer_list<const char*> assignments) {
-  OptionSet o = tiny_options(dir);
-  for (const char* text : assignments) o.set_assignment(text);
-  return o;
-}
 
 // Odd ordinals have a signal; the samples of an even one have equal scores.
 void score_by_ordinal(Pipeline& p, const SamplePtr& s) {

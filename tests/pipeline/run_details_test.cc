@@ -13,23 +13,17 @@
 namespace rl {
 namespace {
 
+using testing::options_with;
 using testing::Rig;
 using testing::RunLog;
 using testing::tiny_options;
 using testing::write_lines;
 
-OptionSet options_with(const TempDir& dir, const std::vector<const char*>& assignments) {
-  OptionSet o = tiny_options(dir);
-  for (const char* text : assignments) o.set_assignment(text);
-  return o;
-}
-
-OptionSet with_eval(const TempDir& dir, std::vector<const char*> assignments) {
+OptionSet with_eval(const TempDir& dir, const std::vector<std::string>& assignments) {
   write_lines(dir.file("eval.jsonl"), testing::id_rows(3));
-  OptionSet o = tiny_options(dir);
+  OptionSet o = options_with(dir, assignments);
   o.set_string("eval.path", dir.file("eval.jsonl"));
   o.set_text("eval.every_steps", "1");
-  for (const char* text : assignments) o.set_assignment(text);
   return o;
 }
 

@@ -16,17 +16,12 @@ namespace {
 
 using testing::id_rows;
 using testing::low_id_reward;
+using testing::options_with;
 using testing::Rig;
 using testing::RunLog;
 using testing::tiny_options;
 using testing::wait_until_true;
 using testing::write_lines;
-
-OptionSet options_with(const TempDir& dir, const std::vector<std::string>& assignments) {
-  OptionSet o = tiny_options(dir);
-  for (const std::string& text : assignments) o.set_assignment(text);
-  return o;
-}
 
 // A run whose advantages throw, and the events until its end.
 Error failure_of(const CustomAdvantage& advantage) {

@@ -9,16 +9,11 @@ namespace rl {
 namespace {
 
 using testing::id_rows;
+using testing::options_with;
 using testing::Rig;
 using testing::RunLog;
 using testing::tiny_options;
 using testing::write_lines;
-
-OptionSet options_with(const TempDir& dir, const std::vector<std::string>& assignments) {
-  OptionSet o = tiny_options(dir);
-  for (const std::string& text : assignments) o.set_assignment(text);
-  return o;
-}
 
 OptionSet fed_options(const TempDir& dir) {
   OptionSet o = tiny_options(dir);

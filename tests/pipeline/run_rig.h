@@ -60,6 +60,13 @@ inline OptionSet tiny_options(const TempDir& dir, const std::string& model = "ll
   return o;
 }
 
+// The same with these "key=value".
+inline OptionSet options_with(const TempDir& dir, const std::vector<std::string>& assignments) {
+  OptionSet o = tiny_options(dir);
+  for (const std::string& text : assignments) o.set_assignment(text);
+  return o;
+}
+
 // Share of generated ids in the lower quarter of the vocabulary.
 inline double low_id_reward(const Sample& s) {
   double low = 0;
