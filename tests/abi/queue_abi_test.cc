@@ -1,11 +1,9 @@
 // Queues that a host makes, and one that an engine shares with a pipeline.
-#include <poll.h>
-
 #include <map>
 #include <thread>
 #include <vector>
 
-#include "abi/host.h"
+#include "abi/queues.h"
 
 namespace abi_test {
 namespace {
@@ -20,18 +18,6 @@ uint64_t submit(rl_engine* engine, uint64_t samples) {
   uint64_t first = 0;
   EXPECT_RL_OK(rl_engine_submit(engine, &request, &first, &err));
   return first;
-}
-
-rl_event_view view_of(const rl_event* event) {
-  rl_event_view view;
-  rl_event_view_init(&view, sizeof view);
-  EXPECT_RL_OK(rl_event_get_view(event, &view, &err));
-  return view;
-}
-
-bool readable(const rl_event_queue* queue) {
-  pollfd entry = {rl_event_queue_fd(queue), POLLIN, 0};
-  return poll(&entry, 1, 0) == 1;
 }
 
 // An engine of its own, with options in addition to those of the host.

@@ -1,26 +1,12 @@
 // Buffers and trainers that tell of what they do through a queue of the host.
-#include <poll.h>
-
 #include <thread>
 #include <vector>
 
-#include "abi/host.h"
+#include "abi/queues.h"
 #include "support/temp_dir.h"
 
 namespace abi_test {
 namespace {
-
-rl_event_view view_of(const rl_event* event) {
-  rl_event_view view;
-  rl_event_view_init(&view, sizeof view);
-  EXPECT_RL_OK(rl_event_get_view(event, &view, &err));
-  return view;
-}
-
-bool readable(const rl_event_queue* queue) {
-  pollfd entry = {rl_event_queue_fd(queue), POLLIN, 0};
-  return poll(&entry, 1, 0) == 1;
-}
 
 // A queue of its own, and what comes out of it.
 class Events {

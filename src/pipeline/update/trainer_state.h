@@ -16,7 +16,7 @@ struct TrainerState {
   TrainerIdentity identity = {};  // of the trainer that saved
 };
 
-std::string render_trainer_state(const TrainerState& state);  // kOutOfRange: it has too many bytes
+std::string render_trainer_state(const TrainerState& state);
 // Error(kDataLoss) naming location and key; kIncompatible for another format.
 TrainerState parse_trainer_state(const std::string& text, const std::string& location);
 
