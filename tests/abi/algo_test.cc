@@ -371,11 +371,11 @@ TEST_F(AlgoPacking, TheBudgetIsThatOfTheStruct) {
   expect_refused(RL_INVALID_ARGUMENT, "packing.max_tokens", "do not fit into a multiple of 4");
 }
 
-// 6 C L + L^2 of the longest sequence and the widest model is 1.8e16, and int64_t ends at 9.2e18.
+// 6 C L + L^2 of the longest sequence and the widest model is 4.6e18, and int64_t ends at 9.2e18.
 TEST_F(AlgoPacking, TheCostOfAllSequencesIsANumber) {
   options_.set("trainer.balance", "flops");
   packing_.hidden = 1 << 20;
-  lengths_.assign(600, std::numeric_limits<int32_t>::max());
+  lengths_.assign(2, std::numeric_limits<int32_t>::max());
   expect_refused(RL_OUT_OF_RANGE, "lengths", "the cost of all sequences");
   packing_.max_tokens = uint64_t{1} << 31;
   expect_refused(RL_OUT_OF_RANGE, "lengths", "the cost of all sequences");

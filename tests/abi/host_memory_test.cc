@@ -7,6 +7,8 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "abi/host.h"
 
@@ -161,14 +163,16 @@ struct Parts {
   rl_error* error = nullptr;
 };
 
-// Options of a trainer on a tiny model, with this one.
-rl_options* training_options(const char* key, const char* value) {
+using Texts = std::vector<std::pair<const char*, const char*>>;
+
+// Options of a trainer on a tiny model, with these.
+rl_options* training_options(const Texts& more) {
   rl_options* options = nullptr;
   EXPECT_RL_OK(rl_options_create(&options, &err));
   set(options, "model.path", RL_FIXTURES "/models/llama");
   set(options, "runtime.threads", "1");
   set(options, "engine.max_model_len", "64");
-  set(options, key, value);
+  for (const auto& [key, value] : more) set(options, key, value);
   return options;
 }
 
@@ -231,18 +235,20 @@ TEST(HostMemory, OutputsOfAForwardComeFromTheHost) {
 
 // Scores and values are those of models with a scalar head, and values also those of a critic.
 TEST(HostMemory, OutputsOfAScalarHeadComeFromTheHost) {
-  const std::pair<const char*, const char*> cases[] = {{"algo.objective", "reward_model"},
-                                                       {"algo.advantage", "gae"}};
-  for (const auto& [key, value] : cases) {
-    SCOPED_TRACE(value);
+  const struct {
+    Texts texts;
+    std::vector<int32_t> outputs;
+  } cases[] = {{{{"algo.objective", "reward_model"}}, {RL_OUTPUT_SCORES, RL_OUTPUT_VALUES}},
+               {{{"algo.advantage", "gae"}, {"sampling.max_new_tokens", "4"}}, {RL_OUTPUT_VALUES}}};
+  for (const auto& [texts, outputs] : cases) {
+    SCOPED_TRACE(texts.front().second);
     Memory memory;
     const rl_allocator table = memory.table();
-    Parts parts(training_options(key, value));
+    Parts parts(training_options(texts));
     ASSERT_EQ(parts.create_trainer(&table), RL_OK) << text_of(parts.error, RL_ERROR_SUMMARY);
     const size_t before = memory.count();
     const int32_t ids[] = {1, 2, 3};
-    for (const int32_t output : {RL_OUTPUT_SCORES, RL_OUTPUT_VALUES}) {
-      if (output == RL_OUTPUT_SCORES && std::string(value) == "gae") continue;
+    for (const int32_t output : outputs) {
       rl_tensor* tensor = nullptr;
       EXPECT_RL_OK(forward(parts.trainer, output, ids, 3, 1, 1, &tensor, &err));
       EXPECT_EQ(memory.count(), before + 1) << "output " << output;

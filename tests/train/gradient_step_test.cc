@@ -188,8 +188,7 @@ TEST(GradientStep, APartHasNoMoreThanTheWhole) {
 
 TEST(GradientStep, TheCountThatTheLossDividesByIsGiven) {
   const auto begin = [](Objective objective, LossAgg agg, const LossDenominators& whole) {
-    TrainerOptions o = options_of();
-    o.objective = objective;
+    TrainerOptions o = options_of(objective);
     o.loss_agg = agg;
     o.loss_scale_factor = 8;
     TrainRig rig({}, o);
