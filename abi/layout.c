@@ -65,7 +65,8 @@ RL_AT(rl_plan_info, budget_bytes, 32);
 RL_AT(rl_plan_info, max_model_len, 40);
 RL_AT(rl_plan_info, threads, 64);
 RL_AT(rl_plan_info, dtype, 72);
-RL_AT_LEAST(rl_plan_info, 80);
+RL_AT(rl_plan_info, least_bytes, 80);
+RL_AT_LEAST(rl_plan_info, 88);
 
 RL_AT(rl_plan_item, struct_size, 0);
 RL_AT(rl_plan_item, name, 8);
@@ -73,7 +74,34 @@ RL_AT(rl_plan_item, bytes, 24);
 RL_AT(rl_plan_item, kind, 32);
 RL_AT(rl_plan_item, device, 36);
 RL_AT(rl_plan_item, device_index, 40);
-RL_AT_LEAST(rl_plan_item, 48);
+RL_AT(rl_plan_item, role, 48);
+RL_AT_LEAST(rl_plan_item, 56);
+
+RL_AT(rl_knob, struct_size, 0);
+RL_AT(rl_knob, key, 8);
+RL_AT(rl_knob, value, 16);
+RL_AT(rl_knob, proposed, 24);
+RL_AT(rl_knob, saved_bytes, 32);
+RL_AT(rl_knob, time_ratio, 40);
+RL_AT(rl_knob, effect, 48);
+RL_AT_LEAST(rl_knob, 56);
+
+RL_AT(rl_machine, struct_size, 0);
+RL_AT(rl_machine, f32_flops, 8);
+RL_AT(rl_machine, bf16_flops, 16);
+RL_AT(rl_machine, read_bytes_per_s, 24);
+RL_AT(rl_machine, copy_bytes_per_s, 32);
+RL_AT(rl_machine, threads, 40);
+RL_AT_LEAST(rl_machine, 48);
+
+RL_AT(rl_step_time, struct_size, 0);
+RL_AT(rl_step_time, total_s, 8);
+RL_AT(rl_step_time, rollout_s, 16);
+RL_AT(rl_step_time, logprob_s, 24);
+RL_AT(rl_step_time, train_s, 32);
+RL_AT(rl_step_time, update_s, 40);
+RL_AT(rl_step_time, publish_s, 48);
+RL_AT_LEAST(rl_step_time, 56);
 
 RL_AT(rl_model_info, struct_size, 0);
 RL_AT(rl_model_info, family, 8);

@@ -590,6 +590,8 @@ typedef struct rl_plan_info {
   int64_t threads;         /* compute threads, the calling thread included */
   int32_t dtype;           /* compute dtype, RL_DTYPE_F32 or RL_DTYPE_BF16 */
   int32_t reserved;
+  uint64_t least_bytes; /* total_bytes of the smallest plan of these options, which a budget less
+                           its margin must hold */
 } rl_plan_info;
 
 /* Initialises an rl_plan_info: zeroes the `size` bytes of *info and sets struct_size. NULL or a
@@ -598,21 +600,27 @@ RL_API void rl_plan_info_init(rl_plan_info* info, size_t size);
 
 /* Kinds of plan items. */
 enum {
-  RL_PLAN_ARENA = 1,  /* an arena; all of them add up to arena_bytes */
-  RL_PLAN_PART = 2,   /* a part of the working memory of rollout or training */
-  RL_PLAN_OUTSIDE = 3 /* an estimate of memory outside arenas; these add up to baseline_bytes */
+  RL_PLAN_ARENA = 1,   /* an arena; all of them add up to arena_bytes */
+  RL_PLAN_PART = 2,    /* a part of the working memory of rollout or training */
+  RL_PLAN_OUTSIDE = 3, /* an estimate of memory outside arenas; these add up to baseline_bytes */
+  RL_PLAN_PHASE = 4    /* what a phase uses: arenas held throughout, its working memory, and memory
+                          outside arenas. Phases exclude one another, so none exceeds total_bytes */
 };
 
 typedef struct rl_plan_item {
   size_t struct_size;
   const char* name;  /* owner: the plan */
   const char* phase; /* phase that uses the bytes: "always", "shared" (by the phases of a pipeline),
-                        "rollout", "train", "critic", "reward" or "teacher"; owner: the plan */
+                        "rollout", "log-prob", "train", "critic", "reward" or "teacher"; of
+                        RL_PLAN_PHASE "start-up", "rollout", "log-prob", "train", "publish" or
+                        "checkpoint"; owner: the plan */
   uint64_t bytes;    /* size of the item */
-  int32_t kind;      /* RL_PLAN_ARENA, RL_PLAN_PART or RL_PLAN_OUTSIDE */
+  int32_t kind;      /* RL_PLAN_ARENA, RL_PLAN_PART, RL_PLAN_OUTSIDE or RL_PLAN_PHASE */
   int32_t device;    /* whose memory it is: RL_DEVICE_CPU */
   int32_t device_index; /* number of the device among those of its kind; 0 for RL_DEVICE_CPU */
   int32_t reserved;
+  const char* role; /* model that it is for: "policy", "reference", "critic", "reward" or "teacher";
+                       empty: not for one of them alone; owner: the plan */
 } rl_plan_item;
 
 /* Initialises an rl_plan_item: zeroes the `size` bytes of *item and sets struct_size. NULL or a
@@ -623,8 +631,8 @@ RL_API void rl_plan_item_init(rl_plan_item* item, size_t size);
  * pipeline.prompts_per_step times pipeline.samples_per_prompt samples, also where the host makes
  * the samples; a step of rl_trainer_step may have fewer or more. A budget that even the smallest
  * plan exceeds is RL_RESOURCE_EXHAUSTED; its text names the phase, the bytes, and the options to
- * change with what each saves. RL_NOT_FOUND, RL_DATA_LOSS and RL_UNSUPPORTED for model.path as
- * rl_model_open. Thread: any. */
+ * change with what each saves, which rl_error_knob_at has as data. RL_NOT_FOUND, RL_DATA_LOSS and
+ * RL_UNSUPPORTED for model.path as rl_model_open. Thread: any. */
 RL_API rl_status rl_plan_create(const rl_options* options, int32_t use, rl_plan** out,
                                 rl_error** err);
 
@@ -638,7 +646,7 @@ RL_API rl_status rl_plan_options(const rl_plan* plan, rl_options** out, rl_error
 /* The totals of the plan and the sizes that it chose. Thread: any. */
 RL_API rl_status rl_plan_get_info(const rl_plan* plan, rl_plan_info* info, rl_error** err);
 
-/* Item `index` of the plan, counted from 0: arenas first, then parts, then memory outside arenas;
+/* Item `index` of the plan, counted from 0: arenas, parts, memory outside arenas, then phases;
  * RL_OUT_OF_RANGE beyond the last. Thread: any. */
 RL_API rl_status rl_plan_at(const rl_plan* plan, size_t index, rl_plan_item* item, rl_error** err);
 
@@ -647,6 +655,99 @@ RL_API size_t rl_plan_count(const rl_plan* plan);
 
 /* The plan as a table for human readers. Thread: any. */
 RL_API rl_status rl_plan_text(const rl_plan* plan, rl_bytes** out, rl_error** err);
+
+/* What turning a knob changes. */
+enum {
+  RL_KNOB_SPEED = 1,    /* time alone: samples, log-probs and gradients have the same bits */
+  RL_KNOB_ROUNDING = 2, /* how numbers are rounded, and so the bits of what is computed */
+  RL_KNOB_RUN = 3       /* what is computed: shorter sequences, no KL, fewer evaluations */
+};
+
+/* A knob: an option that takes less memory with another value. Knobs are listed in the order to
+ * turn them, those that change least first, unless one needs another; what each does is counted
+ * after all before it. */
+typedef struct rl_knob {
+  size_t struct_size;
+  const char* key;      /* the option; the owner of all texts is the plan or the error */
+  const char* value;    /* its present value, as text */
+  const char* proposed; /* the value to set, as text (rl_options_set_text) */
+  uint64_t saved_bytes; /* by which the smallest plan shrinks; 0 for a knob that helps only together
+                           with the next, or that gives the same bytes to another use */
+  double time_ratio;    /* estimated time of a step with the knob turned, divided by that before;
+                           1.1: 10 percent longer */
+  int32_t effect;       /* RL_KNOB_SPEED, RL_KNOB_ROUNDING or RL_KNOB_RUN */
+  int32_t reserved;
+} rl_knob;
+
+/* Initialises an rl_knob: zeroes the `size` bytes of *knob and sets struct_size. NULL or a size too
+ * small has no effect. Thread: any; callback-safe. */
+RL_API void rl_knob_init(rl_knob* knob, size_t size);
+
+/* Knob `index` of a plan, counted from 0: of all that save memory; RL_OUT_OF_RANGE beyond the last.
+ * Thread: any. */
+RL_API rl_status rl_plan_knob_at(const rl_plan* plan, size_t index, rl_knob* knob, rl_error** err);
+
+/* Number of knobs of the plan; 0 for a handle that is not live. Thread: any; callback-safe. */
+RL_API size_t rl_plan_knob_count(const rl_plan* plan);
+
+/* Knob `index`, counted from 0, of an error for which memory is short: the refusal of a plan, of an
+ * object that needs more than the budget, or RL_OUT_OF_MEMORY for one of its arenas. Turning all of
+ * a refused plan makes it fit, unless the error's text says that they do not suffice.
+ * RL_OUT_OF_RANGE beyond the last. Thread: any. */
+RL_API rl_status rl_error_knob_at(const rl_error* error, size_t index, rl_knob* knob,
+                                  rl_error** err);
+
+/* Number of knobs of an error; 0 for NULL and for a handle that is not live. Thread: any;
+ * callback-safe. */
+RL_API size_t rl_error_knob_count(const rl_error* error);
+
+/* What a machine can do, for estimates of time. All rates are above 0 and at most 1e18. */
+typedef struct rl_machine {
+  size_t struct_size;
+  double f32_flops;        /* of matrix products in fp32, per second; a multiply-add is two */
+  double bf16_flops;       /* of those in bf16 */
+  double read_bytes_per_s; /* of memory, beyond the caches */
+  double copy_bytes_per_s; /* of memory, by bytes written */
+  int64_t threads;         /* that all rates are for; 1 to 65536 */
+} rl_machine;
+
+/* Initialises an rl_machine: zeroes the `size` bytes of *machine and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_machine_init(rl_machine* machine, size_t size);
+
+/* Measures the machine with the threads of a runtime, in a fraction of a second and with 100 MiB of
+ * memory that its budget does not count. RL_BUSY while something computes. Thread: any. */
+RL_API rl_status rl_runtime_probe(rl_runtime* runtime, rl_machine* machine, rl_error** err);
+
+/* An estimate of the time of a step, in seconds; 0 for what a use does not have. It ranks settings:
+ * a step takes longer or shorter, most of all where responses are shorter than
+ * sampling.max_new_tokens. docs/plan.md has the formulas. */
+typedef struct rl_step_time {
+  size_t struct_size;
+  double total_s;
+  double rollout_s; /* prompts and decoding */
+  double logprob_s; /* forwards of reference, critic, reward model and teacher */
+  double train_s;   /* forwards and backwards, of the critic too */
+  double update_s;  /* the optimizer */
+  double publish_s; /* new weights to the engine */
+} rl_step_time;
+
+/* Initialises an rl_step_time: zeroes the `size` bytes of *time and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_step_time_init(rl_step_time* time, size_t size);
+
+/* Plans with the fastest setting that fits runtime.memory_budget_bytes: the best of all values that
+ * the knobs and their defaults offer, but for knobs whose effect is above `effect`, RL_KNOB_SPEED,
+ * RL_KNOB_ROUNDING or RL_KNOB_RUN. rl_plan_options of the result has the setting. Other options
+ * remain as they are. The bytes are those of the plan, exactly; the time, also in *time, is
+ * estimated.
+ *
+ * options may be NULL: then those of the runtime hold, which also reads the model's header. machine
+ * may be NULL: then rl_runtime_probe measures it. time may be NULL. If no setting fits, the error
+ * is that of rl_plan_create, whose other codes are the same. Thread: any. */
+RL_API rl_status rl_plan_fit(rl_runtime* runtime, const rl_options* options, int32_t use,
+                             const rl_machine* machine, int32_t effect, rl_step_time* time,
+                             rl_plan** out, rl_error** err);
 
 /* ---- model ---- */
 

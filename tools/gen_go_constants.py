@@ -20,6 +20,7 @@ OUT = ROOT / "bindings/go/rl/constants.go"
 # Prefix of the constants, the Go type.
 ENUMS = [("RL_OPTION_", "OptionType"), ("RL_WHEN_", "When"), ("RL_LOG_", "LogLevel"),
          ("RL_USE_", "Use"), ("RL_DTYPE_", "DType"), ("RL_PLAN_", "PlanKind"),
+         ("RL_KNOB_", "KnobEffect"),
          ("RL_PURPOSE_", "Purpose"), ("RL_FINISH_", "Finish"), ("RL_EVENT_", "EventKind"),
          ("RL_DROP_", "DropReason"), ("RL_STATE_", "State"), ("RL_DEVICE_", "Device"),
          ("RL_SAMPLE_", "SampleArray"), ("RL_FORMAT_", "OptionFormat"), ("RL_PERIOD_", "Period"),

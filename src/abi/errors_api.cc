@@ -41,10 +41,10 @@ std::string summarise(const Error& error) {
   return out;
 }
 
-rl_error* make_record(Error error) {
-  std::string summary = summarise(error);
-  return issue<rl_error>(
-      std::make_shared<const ErrorRecord>(ErrorRecord{std::move(error), std::move(summary)}));
+rl_error* make_record(const Error& error) {
+  const auto* memory = dynamic_cast<const MemoryError*>(&error);
+  return issue<rl_error>(std::make_shared<const ErrorRecord>(ErrorRecord{
+      error, summarise(error), memory != nullptr ? memory->knobs : std::vector<Knob>{}}));
 }
 
 // If memory runs out, the caller sees an error without this detail.

@@ -46,7 +46,7 @@ RL_HANDLE(rl_error, kError, const ErrorRecord);
 RL_HANDLE(rl_bytes, kBytes, const std::string);
 RL_HANDLE(rl_options, kOptions, OptionsBox);
 RL_HANDLE(rl_runtime, kRuntime, Runtime);
-RL_HANDLE(rl_plan, kPlan, const MemoryPlan);
+RL_HANDLE(rl_plan, kPlan, const PlanBox);
 RL_HANDLE(rl_model, kModel, LoadedModel);
 RL_HANDLE(rl_pipeline, kPipeline, Pipeline);
 RL_HANDLE(rl_event, kEvent, const Event);

@@ -30,7 +30,7 @@ rl_status rl_runtime_options(const rl_runtime* runtime, rl_options** out, rl_err
 }
 
 rl_status rl_plan_options(const rl_plan* plan, rl_options** out, rl_error** err) {
-  return options_of(plan, "plan", out, err, [](const MemoryPlan& p) { return p.options; });
+  return options_of(plan, "plan", out, err, [](const PlanBox& p) { return p.plan.options; });
 }
 
 rl_status rl_model_options(const rl_model* model, rl_options** out, rl_error** err) {

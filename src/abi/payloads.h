@@ -26,6 +26,23 @@ namespace rl::abi {
 struct ErrorRecord {
   Error error;
   std::string summary;
+  std::vector<Knob> knobs;  // of a MemoryError
+};
+
+class PlanBox {
+ public:
+  explicit PlanBox(MemoryPlan given) : plan(std::move(given)), phases(plan_phases(plan)) {}
+  const std::vector<Knob>& knobs() const {
+    std::call_once(asked_, [&] { knobs_ = plan.knobs(); });
+    return knobs_;
+  }
+
+  const MemoryPlan plan;
+  const std::vector<PlanEntry> phases;
+
+ private:
+  mutable std::once_flag asked_;
+  mutable std::vector<Knob> knobs_;  // found when first asked for
 };
 
 // An option set with serialised access.

@@ -202,7 +202,7 @@ rl_status rl_pipeline_plan(const rl_pipeline* pipeline, rl_plan** out, rl_error*
   clear(out);
   return with_pipeline(pipeline, err, [&](Pipeline& p) {
     require(out, "out");
-    *out = issue<rl_plan>(std::make_shared<const MemoryPlan>(p.plan()));
+    *out = issue<rl_plan>(std::make_shared<const PlanBox>(p.plan()));
   });
 }
 

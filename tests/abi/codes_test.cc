@@ -43,6 +43,13 @@ TEST(Codes, OfNamesAndIndices) {
   rl_plan_item item;
   rl_plan_item_init(&item, sizeof item);
   EXPECT_EQ(rl_plan_at(host.plan, 999, &item, nullptr), RL_OUT_OF_RANGE);
+  rl_knob knob;
+  rl_knob_init(&knob, sizeof knob);
+  EXPECT_EQ(rl_plan_knob_at(host.plan, 999, &knob, nullptr), RL_OUT_OF_RANGE);
+  rl_error* error = nullptr;
+  EXPECT_EQ(rl_constant("RL_NONE", kText, &value, &error), RL_NOT_FOUND);
+  EXPECT_EQ(rl_error_knob_at(error, 0, &knob, nullptr), RL_OUT_OF_RANGE);
+  rl_error_release(error);
   double metric = 0;
   EXPECT_EQ(rl_event_metric(host.event, 9999, &name, &metric, nullptr), RL_OUT_OF_RANGE);
   EXPECT_EQ(rl_event_metric_named(host.event, "none", kText, &metric, nullptr), RL_NOT_FOUND);
@@ -92,6 +99,11 @@ TEST(Codes, OfFilesThatAreNotThereOrSomethingElse) {
   const Host host;
   const rl::TempDir dir;
   const std::string gguf = dir.file("half.gguf");
+  rl_machine machine;
+  rl_machine_init(&machine, sizeof machine);
+  machine.f32_flops = machine.bf16_flops = 1e9;
+  machine.read_bytes_per_s = machine.copy_bytes_per_s = 1e9;
+  machine.threads = 1;
   std::ofstream(gguf) << "GGUF";
   for (const auto& [path, code] : {std::pair(dir.file("none"), RL_NOT_FOUND),
                                    {RL_FIXTURES "/buffer/version_1.rlbuf", RL_UNSUPPORTED},
@@ -102,6 +114,10 @@ TEST(Codes, OfFilesThatAreNotThereOrSomethingElse) {
         << path;
     rl_plan* plan = nullptr;
     EXPECT_EQ(rl_plan_create(host.options, RL_USE_MODEL, &plan, nullptr), code) << path;
+    EXPECT_EQ(rl_plan_fit(host.runtime, host.options, RL_USE_MODEL, &machine, RL_KNOB_SPEED,
+                          nullptr, &plan, nullptr),
+              code)
+        << path;
     EXPECT_EQ(rl_plan_create_hosted(host.runtime, host.options, RL_USE_MODEL, &plan, nullptr), code)
         << path;
   }

@@ -32,7 +32,7 @@ rl_options* options_with(const std::vector<std::pair<const char*, const char*>>&
 std::vector<uint64_t> sums_of(const rl_plan* plan, rl_plan_info& info) {
   rl_plan_info_init(&info, sizeof info);
   EXPECT_RL_OK(rl_plan_get_info(plan, &info, &err));
-  std::vector<uint64_t> sums(4);
+  std::vector<uint64_t> sums(5);
   for (size_t i = 0; i < rl_plan_count(plan); ++i) {
     rl_plan_item item;
     rl_plan_item_init(&item, sizeof item);

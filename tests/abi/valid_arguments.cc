@@ -74,6 +74,7 @@ const Texts& texts() {
 const std::map<std::string, rl_status>& answers() {
   static const std::map<std::string, rl_status> table = {
       {"rl_options_import", RL_DATA_LOSS},          // one byte is no document
+      {"rl_error_knob_at", RL_OUT_OF_RANGE},        // memory is not short
       {"rl_model_encode", RL_FAILED_PRECONDITION},  // no tokenizer
       {"rl_model_decode", RL_FAILED_PRECONDITION},
       {"rl_model_encode_chat", RL_FAILED_PRECONDITION},
@@ -267,6 +268,12 @@ void Arguments::set_struct(size_t i, const Host& host) {
     span->lane = "host";
     span->name = "work";
     span->lane_len = span->name_len = RL_NUL_TERMINATED;
+  } else if (p.type == std::string("rl_machine")) {
+    auto* const machine = reinterpret_cast<rl_machine*>(results_[i]);
+    rl_machine_init(machine, sizeof *machine);
+    machine->f32_flops = machine->bf16_flops = 1e12;
+    machine->read_bytes_per_s = machine->copy_bytes_per_s = 1e10;
+    machine->threads = 1;
   } else if (p.type == std::string("rl_feed_row")) {
     auto* const row = reinterpret_cast<rl_feed_row*>(results_[i]);
     rl_feed_row_init(row, sizeof *row);

@@ -296,32 +296,13 @@ TEST(PlanSizes, WithoutABudgetThePoolIsAGibibyteAtMost) {
   EXPECT_EQ(blocks("4096"), static_cast<int64_t>((uint64_t{1} << 30) / kBlock));
 }
 
-TEST(PlanSizes, SuggestionsNameTheValueToSet) {
-  OptionSet o = smollm2_options({"model.compute_copies=2", "engine.num_engines=2",
-                                 "engine.preemption=swap", "pipeline.samples_per_prompt=4"});
-  o.set_u64("engine.swap_space_bytes", uint64_t{100} << 20);
-  std::map<std::string, std::string> values;
-  for (const PlanSuggestion& s : plan_memory(o, smollm2(), PlanUse::kGenerate).suggestions) {
-    values[s.key] = s.value;
-    EXPECT_GT(s.saved_bytes, 0u) << s.key;
-  }
-  values.erase("model.dtype");  // where the processor multiplies bf16
-  EXPECT_EQ(values, (std::map<std::string, std::string>{
-                        {"model.compute_copies", "1"},
-                        {"engine.num_engines", "1"},
-                        {"engine.max_model_len", "64"},
-                        {"engine.max_num_seqs", "4"},
-                        {"engine.max_num_batched_tokens", "256"},
-                        {"engine.swap_space_bytes", std::to_string(uint64_t{50} << 20)},
-                        {"runtime.threads", "1"}}));
-}
-
 TEST(PlanText, IsATableOfArenasPartsAndWhatIsOutside) {
   MemoryPlan plan;
   plan.arenas = {{"weights", "always", 12}, {std::string(40, 'n'), "shared", 5}};
   plan.parts = {{"KV pool", "rollout", 3}};
   plan.outside = {{"threads", "always", 4}};
   plan.baseline_bytes = 4;
+  plan.arena_bytes = 17;
   plan.total_bytes = 21;
   const auto row = [](std::string name, const std::string& rest) {
     name.resize(std::max<size_t>(36, name.size()), ' ');
@@ -330,7 +311,8 @@ TEST(PlanText, IsATableOfArenasPartsAndWhatIsOutside) {
   EXPECT_EQ(render_plan(plan),
             row("weights", "12  always") + row(std::string(40, 'n') + " ", "5  shared") +
                 row("  KV pool", "3  rollout") + row("outside arenas (estimate)", "4  always") +
-                row("  threads", "4  always") + row("total", "21  "));
+                row("  threads", "4  always") + row("total", "21  ") +
+                row("in use", "16  start-up"));
   EXPECT_EQ(plan.bytes_of("weights"), 12u);
   EXPECT_EQ(plan.bytes_of("KV pool"), 0u) << "a part is no arena";
 }

@@ -151,31 +151,6 @@ TEST(Plan, TheMicroBatchHoldsTheLargestMinibatch) {
   EXPECT_EQ(plan_memory(o, real_fs(), PlanUse::kPipeline).max_tokens, 6 * 64);
 }
 
-TEST(Plan, EverySuggestionSavesWhatItSays) {
-  OptionSet o = smollm2_options();
-  o.set_i64("engine.max_model_len", 4096);
-  o.set_u64("runtime.memory_budget_bytes", uint64_t{1} << 30);
-  const Error e = expect_error(Code::kResourceExhausted,
-                               [&] { plan_memory(o, smollm2(), PlanUse::kPipeline); });
-  EXPECT_TRUE(contains(e.message, "engine.max_model_len = 2048 saves "));
-  o.set_u64("runtime.memory_budget_bytes", 0);
-  const MemoryPlan plan = plan_memory(o, smollm2(), PlanUse::kPipeline);
-  ASSERT_FALSE(plan.suggestions.empty());
-  const auto least = [](OptionSet options) {
-    options.set_u64("runtime.memory_budget_bytes", 1);
-    const Error refused = expect_error(
-        Code::kResourceExhausted, [&] { plan_memory(options, smollm2(), PlanUse::kPipeline); });
-    return std::stoull(refused.expected.substr(std::string("at least ").size()));
-  };
-  const uint64_t now = least(o);
-  for (const PlanSuggestion& suggestion : plan.suggestions) {
-    SCOPED_TRACE(suggestion.key);
-    OptionSet changed = o;
-    changed.set_text(suggestion.key, suggestion.value);
-    EXPECT_EQ(least(changed), now - suggestion.saved_bytes);
-  }
-}
-
 TEST(Plan, TheLastGroupOfAFullEngineHasItsBlocksToo) {
   const TempDir dir;
   OptionSet o = tiny_options(dir);

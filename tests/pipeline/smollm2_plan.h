@@ -25,6 +25,19 @@ inline ModelConfig smollm2() {
   return c;
 }
 
+// Two small layers: planned in no time, and working memory is a large part of the plan.
+inline ModelConfig two_layers() {
+  ModelConfig c = smollm2();
+  c.vocab = 2048;
+  c.hidden = 128;
+  c.layers = 2;
+  c.heads = 4;
+  c.kv_heads = 2;
+  c.head_dim = 32;
+  c.ffn = 256;
+  return c;
+}
+
 // Keys and values of 30 layers with 3 heads of 64 numbers, in blocks of 32 tokens.
 inline constexpr uint64_t kBlock = uint64_t{30} * 3 * 2 * 64 * 32 * sizeof(float);
 

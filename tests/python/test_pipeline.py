@@ -244,6 +244,22 @@ def test_a_plan_adds_up(open_host):
     assert all(item.name in str(plan) for item in plan)
 
 
+def test_a_fit_keeps_the_budget_and_a_refusal_has_knobs(open_host):
+    host = open_host(rl.Use.PIPELINE)
+    machine = host.runtime.probe()
+    assert machine.f32_flops > 0 and machine.copy_bytes_per_s > 0 and machine.threads >= 1
+    plan = rl.Plan(host.options, rl.Use.PIPELINE)
+    assert plan.knobs() and all(knob.value != knob.proposed for knob in plan.knobs())
+    options = plan.options()
+    options["runtime.memory_budget_bytes"] = plan.info.least_bytes
+    fit, time = rl.Plan.fit(host.runtime, options, rl.Use.PIPELINE, machine, rl.KnobEffect.SPEED)
+    assert fit.info.total_bytes <= plan.info.least_bytes and time.total_s > time.train_s > 0
+    options["runtime.memory_budget_bytes"] = 1
+    with pytest.raises(rl.Error) as raised:
+        rl.Plan(options, rl.Use.PIPELINE)
+    assert raised.value.knobs and raised.value.knobs[0].key
+
+
 def test_turns_are_answered_with_ids_and_finished(open_host):
     pipeline = open_host(rl.Use.PIPELINE).pipeline(1, pipeline__turns="always")
     turns, responses = [], []

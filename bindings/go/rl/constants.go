@@ -257,6 +257,23 @@ const (
 
 	// PlanOutside is RL_PLAN_OUTSIDE: an estimate of memory outside arenas; these add up to baseline_bytes.
 	PlanOutside PlanKind = 3
+
+	// PlanPhase is RL_PLAN_PHASE: what a phase uses: arenas held throughout, its working memory, and memory outside arenas. Phases exclude one another, so none exceeds total_bytes.
+	PlanPhase PlanKind = 4
+)
+
+// KnobEffect: What turning a knob changes.
+type KnobEffect int32
+
+const (
+	// KnobSpeed is RL_KNOB_SPEED: time alone: samples, log-probs and gradients have the same bits.
+	KnobSpeed KnobEffect = 1
+
+	// KnobRounding is RL_KNOB_ROUNDING: how numbers are rounded, and so the bits of what is computed.
+	KnobRounding KnobEffect = 2
+
+	// KnobRun is RL_KNOB_RUN: what is computed: shorter sequences, no KL, fewer evaluations.
+	KnobRun KnobEffect = 3
 )
 
 // Purpose: What a sample is used for.

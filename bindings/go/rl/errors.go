@@ -23,6 +23,7 @@ type Error struct {
 	Nearest    []string // valid names near an unknown one, nearest first
 	SystemCode int32    // errno or the code of a backend; 0 when none is involved
 	Parts      []*Error // of an error that reports several at once
+	Knobs      []Knob   // if memory is short: what makes it fit, in the order to turn them
 	Cause      error    // the *Error that led to this one, or that of a function of the host
 }
 
@@ -83,6 +84,13 @@ func takenError(record *C.rl_error) *Error {
 	for part := C.rl_error_part(record, 0); part != nil; {
 		e.Parts = append(e.Parts, takenError(part))
 		part = C.rl_error_part(record, C.size_t(len(e.Parts)))
+	}
+	for i := C.size_t(0); i < C.rl_error_knob_count(record); i++ {
+		var knob C.rl_knob
+		C.rl_knob_init(&knob, C.sizeof_rl_knob)
+		if C.rl_error_knob_at(record, i, &knob, nil) == C.RL_OK {
+			e.Knobs = append(e.Knobs, knobOf(&knob))
+		}
 	}
 	if cause := C.rl_error_cause(record); cause != nil {
 		e.Cause = takenError(cause)

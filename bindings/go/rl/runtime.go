@@ -90,6 +90,21 @@ func (r *Runtime) Clock() (Clock, error) {
 	return Clock{int64(clock.steady_ns), int64(clock.unix_ns)}, outcome(status, &record, r)
 }
 
+// Probe measures the machine with the runtime's threads, in a fraction of a second.
+func (r *Runtime) Probe() (Machine, error) {
+	var machine C.rl_machine
+	var record *C.rl_error
+	C.rl_machine_init(&machine, C.sizeof_rl_machine)
+	status := C.rl_runtime_probe(r.ptr, &machine, &record)
+	return Machine{
+		F32FLOPS:      float64(machine.f32_flops),
+		BF16FLOPS:     float64(machine.bf16_flops),
+		ReadBytesPerS: float64(machine.read_bytes_per_s),
+		CopyBytesPerS: float64(machine.copy_bytes_per_s),
+		Threads:       int64(machine.threads),
+	}, outcome(status, &record, r)
+}
+
 // A Span is work of the host for the trace, by Clock.SteadyNS.
 type Span struct {
 	Lane, Name     string // Lane is the row of the trace

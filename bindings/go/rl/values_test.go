@@ -2,6 +2,7 @@ package rl
 
 import (
 	"context"
+	"errors"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -91,6 +92,34 @@ func TestTextsAndIDsOfAModel(t *testing.T) {
 	expect(t, err, ErrFailedPrecondition)
 	_, err = h.model.Decode([]int32{int32(info.Vocab)}, 0)
 	expect(t, err, ErrOutOfRange)
+}
+
+func TestAFitKeepsTheBudgetAndARefusalHasKnobs(t *testing.T) {
+	h := newHost(t, UseModel)
+	machine := value[Machine](t)(h.runtime.Probe())
+	if machine.F32FLOPS <= 0 || machine.CopyBytesPerS <= 0 || machine.Threads < 1 {
+		t.Error(machine)
+	}
+	plan := value[*Plan](t)(NewPlan(h.options, UsePipeline))
+	defer plan.Close()
+	info, knobs := value[PlanInfo](t)(plan.Info()), value[[]Knob](t)(plan.Knobs())
+	if len(knobs) == 0 || info.LeastBytes == 0 || knobs[0].Key == "" {
+		t.Error(knobs, info)
+	}
+	options := value[*Options](t)(plan.Options())
+	defer options.Close()
+	ok(t, options.SetUint("runtime.memory_budget_bytes", info.LeastBytes))
+	fit, time, err := FitPlan(h.runtime, options, UsePipeline, &machine, KnobSpeed)
+	if err != nil || time.TotalS <= 0 || value[PlanInfo](t)(fit.Info()).TotalBytes > info.LeastBytes {
+		t.Error(err, time)
+	}
+	fit.Close()
+	ok(t, options.SetUint("runtime.memory_budget_bytes", 1))
+	_, err = NewPlan(options, UsePipeline)
+	var refused *Error
+	if !errors.As(err, &refused) || len(refused.Knobs) == 0 {
+		t.Error(err)
+	}
 }
 
 func TestAPlanAddsUp(t *testing.T) {

@@ -15,8 +15,8 @@ from .algo import Tokens
 from .batch import Batch
 from .buffer import Buffer, buffer_file_info
 from .constants import (RESULTS, Code, Device, DropReason, DType, EventKind, FieldKind, FileKind,
-                        Finish, LogLevel, OptionFlags, OptionType, Output, PlanKind, Purpose,
-                        SampleArray, State, Use, When)
+                        Finish, KnobEffect, LogLevel, OptionFlags, OptionType, Output, PlanKind,
+                        Purpose, SampleArray, State, Use, When)
 from .engine import Conversation, Engine
 from .errors import (CallbackError, ClosedError, Done, Error, Idle, Interrupted, Outcome, Paused,
                      Timeout, WouldBlock)
@@ -27,7 +27,8 @@ from .model import Model
 from .options import Options, find_option, option_choices, option_infos, presets
 from .pipeline import Pipeline
 from .records import (AlgoLoss, BufferFileInfo, BufferStats, Clock, ConversationInfo, EngineStats,
-                      EventView, ModelInfo, OptionInfo, PipelineStats, PlanInfo, PlanItem)
+                      EventView, Knob, Machine, ModelInfo, OptionInfo, PipelineStats, PlanInfo,
+                      PlanItem, StepTime)
 from .runtime import Plan, Profiler, ProfilerCount, Runtime
 from .sample import Sample, SampleView
 from .tensor import Tensor
@@ -37,12 +38,12 @@ __all__ = [
     "RESULTS", "AlgoLoss", "Batch", "Buffer", "BufferFileInfo", "BufferStats", "CallbackError",
     "Clock", "ClosedError", "Code", "Conversation", "ConversationInfo", "DType", "Device", "Done",
     "DropReason", "Engine", "EngineStats", "Error", "Event", "EventKind", "EventQueue", "EventView",
-    "Feature", "FieldKind", "FileKind", "FileSystem", "Finish", "Idle", "Interrupted",
-    "LibraryError", "LogLevel", "LogLine", "Model", "ModelInfo", "OptionFlags", "OptionInfo",
-    "OptionType", "Options", "Outcome", "Output", "Paused", "Pipeline", "PipelineStats", "Plan",
-    "PlanInfo", "PlanItem", "PlanKind", "Profiler", "ProfilerCount", "Purpose", "Reply", "Runtime",
-    "Sample", "SampleArray", "SampleView", "Score", "State", "Tensor", "Timeout", "Tokens",
-    "Trainer", "Use", "When", "WouldBlock", "abi_version", "algo", "buffer_file_info", "build_info",
-    "constant", "feature", "features", "find_option", "option_choices", "option_infos", "presets",
-    "version",
+    "Feature", "FieldKind", "FileKind", "FileSystem", "Finish", "Idle", "Interrupted", "Knob",
+    "KnobEffect", "LibraryError", "LogLevel", "LogLine", "Machine", "Model", "ModelInfo",
+    "OptionFlags", "OptionInfo", "OptionType", "Options", "Outcome", "Output", "Paused", "Pipeline",
+    "PipelineStats", "Plan", "PlanInfo", "PlanItem", "PlanKind", "Profiler", "ProfilerCount",
+    "Purpose", "Reply", "Runtime", "Sample", "SampleArray", "SampleView", "Score", "State",
+    "StepTime", "Tensor", "Timeout", "Tokens", "Trainer", "Use", "When", "WouldBlock",
+    "abi_version", "algo", "buffer_file_info", "build_info", "constant", "feature", "features",
+    "find_option", "option_choices", "option_infos", "presets", "version",
 ]

@@ -48,13 +48,30 @@ class rl_plan_info(Struct):
     _fields_ = [("struct_size", c_size_t), ("total_bytes", c_uint64), ("arena_bytes", c_uint64),
         ("baseline_bytes", c_uint64), ("budget_bytes", c_uint64), ("max_model_len", c_int64),
         ("max_tokens", c_int64), ("kv_blocks", c_int64), ("threads", c_int64), ("dtype", c_int32),
-        ("reserved", c_int32)]
+        ("reserved", c_int32), ("least_bytes", c_uint64)]
 
 
 class rl_plan_item(Struct):
     _fields_ = [("struct_size", c_size_t), ("name", c_void_p), ("phase", c_void_p),
         ("bytes", c_uint64), ("kind", c_int32), ("device", c_int32), ("device_index", c_int32),
-        ("reserved", c_int32)]
+        ("reserved", c_int32), ("role", c_void_p)]
+
+
+class rl_knob(Struct):
+    _fields_ = [("struct_size", c_size_t), ("key", c_void_p), ("value", c_void_p),
+        ("proposed", c_void_p), ("saved_bytes", c_uint64), ("time_ratio", c_double),
+        ("effect", c_int32), ("reserved", c_int32)]
+
+
+class rl_machine(Struct):
+    _fields_ = [("struct_size", c_size_t), ("f32_flops", c_double), ("bf16_flops", c_double),
+        ("read_bytes_per_s", c_double), ("copy_bytes_per_s", c_double), ("threads", c_int64)]
+
+
+class rl_step_time(Struct):
+    _fields_ = [("struct_size", c_size_t), ("total_s", c_double), ("rollout_s", c_double),
+        ("logprob_s", c_double), ("train_s", c_double), ("update_s", c_double),
+        ("publish_s", c_double)]
 
 
 class rl_model_info(Struct):
@@ -448,6 +465,20 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         "err": c_void_p}),
     "rl_plan_count": (c_size_t, {"plan": c_void_p}),
     "rl_plan_text": (c_int32, {"plan": c_void_p, "out": c_void_p, "err": c_void_p}),
+    "rl_knob_init": (None, {"knob": POINTER(rl_knob), "size": c_size_t}),
+    "rl_plan_knob_at": (c_int32, {"plan": c_void_p, "index": c_size_t, "knob": POINTER(rl_knob),
+        "err": c_void_p}),
+    "rl_plan_knob_count": (c_size_t, {"plan": c_void_p}),
+    "rl_error_knob_at": (c_int32, {"error": c_void_p, "index": c_size_t, "knob": POINTER(rl_knob),
+        "err": c_void_p}),
+    "rl_error_knob_count": (c_size_t, {"error": c_void_p}),
+    "rl_machine_init": (None, {"machine": POINTER(rl_machine), "size": c_size_t}),
+    "rl_runtime_probe": (c_int32, {"runtime": c_void_p, "machine": POINTER(rl_machine), "err":
+        c_void_p}),
+    "rl_step_time_init": (None, {"time": POINTER(rl_step_time), "size": c_size_t}),
+    "rl_plan_fit": (c_int32, {"runtime": c_void_p, "options": c_void_p, "use": c_int32, "machine":
+        POINTER(rl_machine), "effect": c_int32, "time": POINTER(rl_step_time), "out": c_void_p,
+        "err": c_void_p}),
     "rl_model_info_init": (None, {"info": POINTER(rl_model_info), "size": c_size_t}),
     "rl_model_open": (c_int32, {"runtime": c_void_p, "options": c_void_p, "use": c_int32, "out":
         c_void_p, "err": c_void_p}),

@@ -185,6 +185,19 @@ class PlanKind(OpenEnum):
     PART = 2
     # an estimate of memory outside arenas; these add up to baseline_bytes
     OUTSIDE = 3
+    # what a phase uses: arenas held throughout, its working memory, and memory outside arenas.
+    # Phases exclude one another, so none exceeds total_bytes
+    PHASE = 4
+
+
+class KnobEffect(OpenEnum):
+    """What turning a knob changes."""
+    # time alone: samples, log-probs and gradients have the same bits
+    SPEED = 1
+    # how numbers are rounded, and so the bits of what is computed
+    ROUNDING = 2
+    # what is computed: shorter sequences, no KL, fewer evaluations
+    RUN = 3
 
 
 class Purpose(OpenEnum):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Callable
 
+from . import _raw
 from ._library import lib
 from ._record import text_at
 from .constants import RESULTS, Code, ErrorField
+from .records import Knob
 
 
 class _Portable(Exception):
@@ -30,7 +32,7 @@ class Error(_Portable):
     def __init__(self, code: Code, message: str, *, key: str = "", expected: str = "",
                  location: str = "", other_key: str = "", summary: str = "",
                  nearest: tuple[str, ...] = (), system_code: int = 0,
-                 parts: tuple[Error, ...] = ()) -> None:
+                 parts: tuple[Error, ...] = (), knobs: tuple[Knob, ...] = ()) -> None:
         super().__init__(summary or f"RL_{code.name}: {message}")
         self.code = code
         self.message = message  # one sentence: what failed, the limit and the value seen
@@ -41,6 +43,7 @@ class Error(_Portable):
         self.nearest = nearest  # valid names similar to an unknown one, nearest first
         self.system_code = system_code  # errno or the code of a backend; 0 if neither is involved
         self.parts = parts  # of an error that reports several failures at once
+        self.knobs = knobs  # if memory is short: what makes it fit, in the order to turn them
 
 
 class ClosedError(Error, ValueError):
@@ -117,6 +120,15 @@ def _parts(record: int) -> tuple[Error, ...]:
     return tuple(parts)
 
 
+def _knobs(record: int) -> tuple[Knob, ...]:
+    knobs: list[Knob] = []
+    for index in range(lib.rl_error_knob_count(record)):
+        view = _raw.rl_knob()
+        lib.rl_error_knob_at(record, index, view, None)
+        knobs.append(Knob.of(view))
+    return tuple(knobs)
+
+
 def take(record: int) -> Error:
     """Copies a record of librl with its parts and causes, and releases it."""
     try:
@@ -126,7 +138,8 @@ def take(record: int) -> Error:
             location=_text(record, ErrorField.LOCATION),
             other_key=_text(record, ErrorField.OTHER_KEY),
             summary=_text(record, ErrorField.SUMMARY), nearest=_nearest(record),
-            system_code=lib.rl_error_system_code(record), parts=_parts(record))
+            system_code=lib.rl_error_system_code(record), parts=_parts(record),
+            knobs=_knobs(record))
         if cause := lib.rl_error_cause(record):
             error.__cause__ = take(cause)
     finally:

@@ -5,8 +5,8 @@ Written by tools/gen_python.py from include/rl.h; not edited by hand.
 from dataclasses import dataclass
 
 from ._record import Record
-from .constants import (DType, Device, DropReason, EventKind, Finish, OptionFlags, OptionType,
-                        PlanKind, Purpose, State, When)
+from .constants import (DType, Device, DropReason, EventKind, Finish, KnobEffect, OptionFlags,
+                        OptionType, PlanKind, Purpose, State, When)
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,8 @@ class PlanInfo(Record):
     threads: int
     # compute dtype, RL_DTYPE_F32 or RL_DTYPE_BF16
     dtype: DType
+    # total_bytes of the smallest plan of these options, which a budget less its margin must hold
+    least_bytes: int
 
 
 @dataclass(frozen=True)
@@ -88,17 +90,73 @@ class PlanItem(Record):
     """The fields of rl_plan_item that are numbers and texts."""
 
     name: str
-    # phase that uses the bytes: "always", "shared" (by the phases of a pipeline), "rollout",
-    # "train", "critic", "reward" or "teacher"
+    # phase that uses the bytes: "always", "shared" (by the phases of a pipeline), "rollout", "log-
+    # prob", "train", "critic", "reward" or "teacher"; of RL_PLAN_PHASE "start-up", "rollout", "log-
+    # prob", "train", "publish" or "checkpoint"
     phase: str
     # size of the item
     bytes: int
-    # RL_PLAN_ARENA, RL_PLAN_PART or RL_PLAN_OUTSIDE
+    # RL_PLAN_ARENA, RL_PLAN_PART, RL_PLAN_OUTSIDE or RL_PLAN_PHASE
     kind: PlanKind
     # whose memory it is: RL_DEVICE_CPU
     device: Device
     # number of the device among those of its kind; 0 for RL_DEVICE_CPU
     device_index: int
+    # model that it is for: "policy", "reference", "critic", "reward" or "teacher"; empty: not for
+    # one of them alone
+    role: str
+
+
+@dataclass(frozen=True)
+class Knob(Record):
+    """The fields of rl_knob that are numbers and texts."""
+
+    # the option; the owner of all texts is the plan or the error
+    key: str
+    # its present value, as text
+    value: str
+    # the value to set, as text (rl_options_set_text)
+    proposed: str
+    # by which the smallest plan shrinks; 0 for a knob that helps only together with the next, or
+    # that gives the same bytes to another use
+    saved_bytes: int
+    # estimated time of a step with the knob turned, divided by that before; 1.1: 10 percent longer
+    time_ratio: float
+    # RL_KNOB_SPEED, RL_KNOB_ROUNDING or RL_KNOB_RUN
+    effect: KnobEffect
+
+
+@dataclass(frozen=True)
+class Machine(Record):
+    """The fields of rl_machine that are numbers and texts."""
+
+    # of matrix products in fp32, per second; a multiply-add is two
+    f32_flops: float
+    # of those in bf16
+    bf16_flops: float
+    # of memory, beyond the caches
+    read_bytes_per_s: float
+    # of memory, by bytes written
+    copy_bytes_per_s: float
+    # that all rates are for; 1 to 65536
+    threads: int
+
+
+@dataclass(frozen=True)
+class StepTime(Record):
+    """The fields of rl_step_time that are numbers and texts."""
+
+    total_s: float
+    # prompts and decoding
+    rollout_s: float
+    # forwards of reference, critic, reward model and teacher
+    logprob_s: float
+    # forwards and backwards, of the critic too
+    train_s: float
+    # the optimizer
+    update_s: float
+    # new weights to the engine
+    publish_s: float
 
 
 @dataclass(frozen=True)

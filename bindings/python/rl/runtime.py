@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import logging
 import time
 from typing import Any, Iterator, NamedTuple
@@ -11,10 +12,10 @@ from typing import Any, Iterator, NamedTuple
 from . import _raw
 from ._handle import Handle, ask, watch, call, filled, get, make, taken_text
 from ._hooks import LogFunction, LogLine, log_hook
-from .constants import LogLevel, Use
+from .constants import KnobEffect, LogLevel, Use
 from .files import FileSystem, host_of
 from .options import Options
-from .records import Clock, PlanInfo, PlanItem, RuntimeInfo
+from .records import Clock, Knob, Machine, PlanInfo, PlanItem, RuntimeInfo, StepTime
 
 _LEVELS = {LogLevel.ERROR: logging.ERROR, LogLevel.WARN: logging.WARNING,
            LogLevel.INFO: logging.INFO, LogLevel.DEBUG: logging.DEBUG}
@@ -58,6 +59,10 @@ class Runtime(Handle):
     def clock(self) -> Clock:
         """Both clocks at one moment: all times of librl are nanoseconds of steady_ns."""
         return Clock.of(filled(_raw.rl_clock(), "rl_runtime_get_clock", self))
+
+    def probe(self) -> Machine:
+        """Measures the machine with the runtime's threads, in a fraction of a second."""
+        return Machine.of(filled(_raw.rl_machine(), "rl_runtime_probe", self))
 
     def trace_span(self, lane: str, name: str, start_ns: int, end_ns: int, arg_name: str = "",
                    arg_value: int = 0) -> None:
@@ -113,6 +118,22 @@ class Plan(Handle):
         else:
             self._create("rl_plan_create_hosted", runtime, options, use)
 
+    @classmethod
+    def fit(cls, runtime: Runtime, options: Options | None, use: Use,
+            machine: Machine | None = None,
+            most: KnobEffect = KnobEffect.ROUNDING) -> tuple[Plan, StepTime]:
+        """A plan with the fastest setting that fits the budget, and the estimated time of a step.
+        Without options those of the runtime hold; without rates the machine is probed. Knobs that
+        change more than `most` are not turned."""
+        rates = None
+        if machine is not None:
+            rates = _raw.rl_machine()
+            for field in dataclasses.fields(machine):
+                setattr(rates, field.name, getattr(machine, field.name))
+        time_ = _raw.rl_step_time()
+        plan = make(cls, "rl_plan_fit", runtime, options, use, rates, most, time_)
+        return plan, StepTime.of(time_)
+
     def options(self) -> Options:
         """A copy of the options that the plan was made for."""
         return make(Options, "rl_plan_options", self)
@@ -136,6 +157,14 @@ class Plan(Handle):
 
     def __iter__(self) -> Iterator[PlanItem]:
         return (self[index] for index in range(len(self)))
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """What saves memory, in the order to turn them."""
+        token = self._live()  # keeps the texts until they are copied
+        knobs = tuple(Knob.of(filled(_raw.rl_knob(), "rl_plan_knob_at", self, index))
+                      for index in range(int(ask("rl_plan_knob_count", self))))
+        del token
+        return knobs
 
     def __str__(self) -> str:
         return taken_text("rl_plan_text", self)

@@ -11,6 +11,14 @@ namespace rl {
 PhaseArena::PhaseArena(LoadedModel& model, const Settings& settings, const MemoryPlan& plan) {
   Runtime& runtime = model.runtime();
   const ComputeLease lease(runtime, "making a pipeline");
+  with_knobs(plan, [&] { reserve(model, settings, plan); });
+  std::vector<std::span<std::byte>> memory = update_->memory();
+  memory.push_back(arena_.span());
+  prefault_ = std::make_unique<Prefault>(std::move(memory), runtime.num_threads(), runtime.cpus());
+}
+
+void PhaseArena::reserve(LoadedModel& model, const Settings& settings, const MemoryPlan& plan) {
+  Runtime& runtime = model.runtime();
   arena_ = Arena("phase workspace",
                  std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes),
                  Touch::kLater, &runtime.ledger());
@@ -21,9 +29,6 @@ PhaseArena::PhaseArena(LoadedModel& model, const Settings& settings, const Memor
         model.model(), plan.engine, plan.engine_memory(arena_.data()),
         model.has_tokenizer() ? &model.tokenizer() : nullptr, &runtime.tracer());
   }
-  std::vector<std::span<std::byte>> memory = update_->memory();
-  memory.push_back(arena_.span());
-  prefault_ = std::make_unique<Prefault>(std::move(memory), runtime.num_threads(), runtime.cpus());
 }
 
 }  // namespace rl

@@ -22,6 +22,8 @@ class PhaseArena {
   PolicyUpdate& update() const { return *update_; }
 
  private:
+  void reserve(LoadedModel& model, const Settings& settings, const MemoryPlan& plan);
+
   Arena arena_;
   std::unique_ptr<EngineSet> engine_;
   std::unique_ptr<PolicyUpdate> update_;

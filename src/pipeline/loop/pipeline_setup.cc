@@ -24,8 +24,10 @@ MemoryPlan prepared_plan(const LoadedModel& model, const Settings& settings) {
   MemoryPlan plan = plan_memory(checked(model, settings),
                                 plan_models(settings, model.config(), runtime.fs(), kUse), kUse,
                                 runtime.num_threads(), runtime.compute().device());
-  require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(model, plan),
-               plan.baseline_bytes);
+  with_knobs(plan, [&] {
+    require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(model, plan),
+                 plan.baseline_bytes);
+  });
   runtime.logger().set_level(settings.runtime.log_level);
   if (const std::string root = output_root(settings); !root.empty()) {
     runtime.fs().make_directories(root);

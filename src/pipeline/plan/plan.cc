@@ -13,79 +13,29 @@
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/config/runtime_options.h"
+#include "pipeline/plan/knobs.h"
+#include "pipeline/plan/plan_request.h"
 #include "pipeline/plan/planner.h"
 
 namespace rl {
 namespace {
 
-// The micro-batch affects the bits of a run, so it is chosen as if at least this many threads had
-// their scratch: runs with up to this many threads choose the same one. The KV blocks that share
-// the budget with it are planned the same way.
-constexpr int kPlanThreads = 4;
 constexpr uint64_t kFreeKvBytes = uint64_t{1} << 30;  // of KV if no budget is set
 
-// The arguments of a plan.
-struct PlanRequest {
-  Settings settings;
-  const PlanModels& models;
-  PlanUse use;
-  int threads;  // taken from the options
-  const Device& device;
-
-  Planner planner() const { return {settings, models, use, threads, device}; }
-  // For sizes that do not depend on the thread count up to kPlanThreads.
-  Planner size_planner() const {
-    return {settings, models, use, std::max(kPlanThreads, planner().threads()), device};
-  }
-  PlanRequest with(const OptionSet& options) const {
-    return {options, models, use, threads, device};
-  }
-};
-
-void throw_violations(const PlanRequest& a) {
-  Violations violations;
-  violations.add(a.settings.set.validate_all());
-  violations.add(plan_violations(a.settings, a.models.policy, a.use, a.device));
-  violations.throw_any();
+uint64_t share_of(const Settings& settings, uint64_t budget) {
+  return static_cast<uint64_t>(settings.engine.memory_fraction * static_cast<double>(budget));
 }
 
-// Settings that save memory, cheapest first. A value that the option does not accept, or that
-// saves nothing, is left out.
-std::vector<std::pair<const char*, std::string>> suggestion_candidates(const Settings& s,
-                                                                       const Planner& p) {
-  return {{"trainer.max_tokens_per_device", "0"},
-          {"trainer.logprob_chunk_tokens", "64"},
-          {"critic.max_tokens_per_device", std::to_string(p.min_tokens())},
-          {"model.dtype", "bf16"},
-          {"model.compute_copies", "1"},
-          {"engine.num_engines", "1"},
-          {"engine.max_model_len", std::to_string(p.max_model_len() / 2)},
-          {"engine.max_num_seqs", std::to_string(s.pipeline.samples_per_prompt)},
-          {"engine.max_num_batched_tokens", std::to_string(s.engine.max_num_batched_tokens / 2)},
-          {"eval.max_prompts", std::to_string(s.pipeline.prompts_per_step)},
-          {"engine.swap_space_bytes", std::to_string(s.engine.swap_space_bytes / 2)},
-          {"runtime.threads", "1"},
-          {"algo.kl.where", "none"}};
-}
-
-std::vector<PlanSuggestion> find_suggestions(const PlanRequest& request) {
-  const Planner now = request.planner();
-  std::vector<PlanSuggestion> suggestions;
-  for (const auto& [key, value] : suggestion_candidates(request.settings, now)) {
-    try {
-      OptionSet changed = request.settings.set;
-      changed.set_text(key, value);
-      PlanRequest other = request.with(changed);
-      if (std::string_view(key) == "runtime.threads") other.threads = 0;
-      throw_violations(other);
-      const Planner then = other.planner();
-      if (then.min_total() >= now.min_total()) continue;
-      suggestions.push_back({key, value, now.min_total() - then.min_total()});
-    } catch (const Error&) {
-      continue;  // not a setting for this run
-    }
+// Refuses with the knobs that make it fit.
+[[noreturn]] void refuse_with_knobs(const PlanRequest& request, Error error) {
+  const KnobList list = find_knobs(request, usable_budget(request.settings));
+  const std::string turn = knobs_text(list.knobs);
+  if (list.left.sum() == 0 && !turn.empty()) {
+    error.message += "; to make it fit: " + turn;
+  } else if (!turn.empty()) {
+    error.message += str("; all knobs together still need ", list.min_total, " bytes: ", turn);
   }
-  return suggestions;
+  throw MemoryError(std::move(error), list.knobs);
 }
 
 [[noreturn]] void refuse(const PlanRequest& request, uint64_t needed) {
@@ -99,21 +49,13 @@ std::vector<PlanSuggestion> find_suggestions(const PlanRequest& request) {
       str("phase ", phase, " needs ", needed, " bytes (", p.always_bytes(), " held throughout, ",
           p.phase_bytes(p.min_tokens(), p.min_blocks()), " of workspace, ", p.baseline_bytes(),
           " outside arenas) but ", budget_text(settings));
-  std::string turn;
-  for (const PlanSuggestion& k : find_suggestions(request)) {
-    turn += str(turn.empty() ? "" : ", ", k.key, " = ", k.value, " saves ", k.saved_bytes);
-  }
-  if (!turn.empty()) text += "; to make it fit: " + turn;
   const double share = settings.engine.memory_fraction;
   const auto shared = static_cast<uint64_t>(std::ceil(static_cast<double>(p.min_shared()) / share));
   const uint64_t least = std::max(needed, p.has_engine() ? shared : 0);
-  throw Error(Code::kResourceExhausted, text)
-      .with_key("runtime.memory_budget_bytes")
-      .with_expected(str("at least ", least + settings.runtime.memory_margin_bytes));
-}
-
-uint64_t share_of(const Settings& settings, uint64_t budget) {
-  return static_cast<uint64_t>(settings.engine.memory_fraction * static_cast<double>(budget));
+  refuse_with_knobs(
+      request, Error(Code::kResourceExhausted, text)
+                   .with_key("runtime.memory_budget_bytes")
+                   .with_expected(str("at least ", least + settings.runtime.memory_margin_bytes)));
 }
 
 // If fewer engines would fit, the error names their number.
@@ -125,14 +67,16 @@ void check_engines(const PlanRequest& request, uint64_t budget) {
     if (--fitting > 0) fewer.set_i64("engine.num_engines", fitting);
   }
   if (fitting == 0 || fitting == all.num_engines()) return;
-  throw Error(Code::kResourceExhausted,
-              str("engine.num_engines is ", all.num_engines(), ", each with at least ",
-                  all.rollout_bytes(all.min_blocks()) / static_cast<uint64_t>(all.num_engines()),
-                  " bytes of KV and workspace, but ", budget_text(request.settings), ": ", fitting,
-                  fitting == 1 ? " engine fits" : " engines fit"))
-      .with_key("engine.num_engines")
-      .with_other_key("runtime.memory_budget_bytes")
-      .with_expected(str("at most ", fitting));
+  refuse_with_knobs(
+      request,
+      Error(Code::kResourceExhausted,
+            str("engine.num_engines is ", all.num_engines(), ", each with at least ",
+                all.rollout_bytes(all.min_blocks()) / static_cast<uint64_t>(all.num_engines()),
+                " bytes of KV and workspace, but ", budget_text(request.settings), ": ", fitting,
+                fitting == 1 ? " engine fits" : " engines fit"))
+          .with_key("engine.num_engines")
+          .with_other_key("runtime.memory_budget_bytes")
+          .with_expected(str("at most ", fitting)));
 }
 
 // The budget must hold the run, and engine.memory_fraction of it the weights and one longest
@@ -148,14 +92,15 @@ void check_budget(const PlanRequest& request, uint64_t budget) {
   const uint64_t most = share_of(settings, budget), needed = p.min_shared();
   if (!p.has_engine() || needed <= most) return;
   const double least = static_cast<double>(needed) / static_cast<double>(budget);
-  throw Error(
-      Code::kResourceExhausted,
-      str("engine.memory_fraction ", format_option(settings.engine.memory_fraction), " leaves ",
-          most, " bytes for weights and KV, but weights take ", p.weight_bytes(),
-          " and the KV blocks of one sequence of the longest length take ",
-          p.min_shared() - p.weight_bytes(), "; ", budget_text(settings)))
-      .with_key("engine.memory_fraction")
-      .with_expected(str("at least ", std::ceil(least * 1e4) / 1e4));
+  refuse_with_knobs(
+      request,
+      Error(Code::kResourceExhausted,
+            str("engine.memory_fraction ", format_option(settings.engine.memory_fraction),
+                " leaves ", most, " bytes for weights and KV, but weights take ", p.weight_bytes(),
+                " and the KV blocks of one sequence of the longest length take ",
+                p.min_shared() - p.weight_bytes(), "; ", budget_text(settings)))
+          .with_key("engine.memory_fraction")
+          .with_expected(str("at least ", std::ceil(least * 1e4) / 1e4)));
 }
 
 // The largest multiple of 64 rows that fits in addition to `beside` bytes; sizes grow with the
@@ -212,22 +157,24 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
     if (swap != 0) plan.parts.push_back({"swap space", "rollout", swap});
   }
   if (!p.has_trainer()) return;
-  for (const auto& region : p.train_sizes(plan.max_tokens).workspace_regions) {
-    plan.parts.push_back({region.name, "train", region.bytes});
-  }
+  const auto regions = [&](const char* phase, const char* role, const TrainerSizes& sizes) {
+    for (const auto& region : sizes.workspace_regions) {
+      if (region.bytes != 0) plan.parts.push_back({region.name, phase, region.bytes, role});
+    }
+  };
+  regions("train", "policy", p.train_sizes(plan.max_tokens));
+  plan.parts.push_back({"forwards", "log-prob", p.logprob_bytes(plan.max_tokens)});
   if (p.has_reward_model()) {
-    plan.parts.push_back({"reward model", "reward", p.reward_workspace(plan.max_tokens)});
+    const uint64_t bytes = p.reward_workspace(plan.max_tokens);
+    plan.parts.push_back({"reward model", "reward", bytes, "reward"});
   }
   if (p.has_teacher()) {
     const uint64_t kept = p.teacher_kept_bytes(plan.max_tokens);
-    plan.parts.push_back(
-        {kept != 0 ? "forwards" : "log-probs", "teacher", p.teacher_bytes(plan.max_tokens)});
-    if (kept != 0) plan.parts.push_back({"rows of the teacher", "train", kept});
+    plan.parts.push_back({kept != 0 ? "forwards" : "log-probs", "teacher",
+                          p.teacher_bytes(plan.max_tokens), "teacher"});
+    if (kept != 0) plan.parts.push_back({"rows of the teacher", "train", kept, "teacher"});
   }
-  if (!p.has_critic()) return;
-  for (const auto& region : p.critic_sizes(plan.max_tokens).workspace_regions) {
-    if (region.bytes != 0) plan.parts.push_back({region.name, "critic", region.bytes});
-  }
+  if (p.has_critic()) regions("critic", "critic", p.critic_sizes(plan.max_tokens));
 }
 
 }  // namespace
@@ -290,39 +237,84 @@ void choose_sizes(const PlanRequest& request, const Planner& p, uint64_t budget,
 
 }  // namespace
 
-MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanUse use, int threads,
-                       const Device& device) {
-  const PlanRequest request{settings, models, use, threads, device};
-  throw_violations(request);
+void throw_violations(const PlanRequest& a) {
+  Violations violations;
+  violations.add(a.settings.set.validate_all());
+  violations.add(plan_violations(a.settings, a.models->policy, a.use, *a.device));
+  violations.throw_any();
+}
+
+PlanDeficit deficit_of(const Planner& p, uint64_t budget) {
+  const auto lack = [](uint64_t needed, uint64_t most) {
+    return needed > most ? needed - most : uint64_t{0};
+  };
+  if (budget == 0) return {};
+  const uint64_t share = p.has_engine() ? lack(p.min_shared(), share_of(p.settings(), budget)) : 0;
+  return {lack(p.min_total(), budget), share};
+}
+
+MemoryPlan lay_out(const PlanRequest& request) {
   const Planner p = request.planner();
+  const Settings& settings = request.settings;
   MemoryPlan plan;
   plan.options = settings.set;
-  plan.budget_bytes = settings.runtime.memory_budget_bytes;
-  const uint64_t budget = usable_budget(settings);
-  check_budget(request, budget);
+  plan.least_bytes = p.min_total();
   plan.compute = p.compute();
   plan.threads = p.threads();
   plan.max_model_len = p.max_model_len();
   plan.arenas = p.always();
   plan.outside = p.outside();
   plan.baseline_bytes = p.baseline_bytes();
-  choose_sizes(request, p, budget, plan);
-  describe_phase(p, plan, use);
+  choose_sizes(request, p, usable_budget(settings), plan);
+  describe_phase(p, plan, request.use);
   for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;
   plan.total_bytes = plan.arena_bytes + plan.baseline_bytes;
-  if (budget != 0 && plan.total_bytes > budget) refuse(request, plan.total_bytes);
-  plan.suggestions = find_suggestions(request);
   return plan;
 }
 
-MemoryPlan plan_memory(const Settings& settings, FileSystem& fs, PlanUse use, int threads) {
+MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanUse use, int threads,
+                       const Device& device) {
+  const PlanRequest request{settings, &models, use, threads, &device};
+  throw_violations(request);
+  const uint64_t budget = usable_budget(settings);
+  check_budget(request, budget);
+  MemoryPlan plan = lay_out(request);
+  if (budget != 0 && plan.total_bytes > budget) refuse(request, plan.total_bytes);
+  plan.knobs = [settings, models, use, threads, &device] {
+    return find_knobs({settings, &models, use, threads, &device}, 0).knobs;
+  };
+  return plan;
+}
+
+PlanModels plan_models(const Settings& settings, FileSystem& fs, PlanUse use) {
   const std::string& path = settings.model.path;
   if (path.empty()) {
     throw Error(Code::kFailedPrecondition, "model.path is empty: no model to plan for")
         .with_key("model.path");
   }
   const auto source = open_weight_source(fs, path, trained_head(settings));
-  return plan_memory(settings, plan_models(settings, source->config(), fs, use), use, threads);
+  return plan_models(settings, source->config(), fs, use);
+}
+
+MemoryPlan plan_memory(const Settings& settings, FileSystem& fs, PlanUse use, int threads) {
+  return plan_memory(settings, plan_models(settings, fs, use), use, threads);
+}
+
+// The first is a budget half-way to the smallest plan.
+std::vector<Knob> knobs_of_short_memory(const MemoryPlan& plan) try {
+  std::vector<Knob> knobs;
+  if (plan.total_bytes > plan.least_bytes) {
+    const Settings settings(plan.options);
+    const uint64_t half = (plan.total_bytes - plan.least_bytes) / 2;
+    const RuntimeSettings& runtime = settings.runtime;
+    knobs.push_back({"runtime.memory_budget_bytes", std::to_string(runtime.memory_budget_bytes),
+                     std::to_string(plan.least_bytes + half + runtime.memory_margin_bytes), half, 1,
+                     KnobEffect::kRounding});
+  }
+  std::ranges::copy(plan.knobs(), std::back_inserter(knobs));
+  return knobs;
+} catch (const std::bad_alloc&) {
+  return {};  // memory is short for them, too
 }
 
 std::string render_plan(const MemoryPlan& plan) {
@@ -337,6 +329,7 @@ std::string render_plan(const MemoryPlan& plan) {
   out += line({"outside arenas (estimate)", "always", plan.baseline_bytes}, "");
   for (const PlanEntry& e : plan.outside) out += line(e, "  ");
   out += line({"total", "", plan.total_bytes}, "");
+  for (const PlanEntry& e : plan_phases(plan)) out += line({"in use", e.phase, e.bytes}, "");
   return out;
 }
 

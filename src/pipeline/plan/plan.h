@@ -8,6 +8,7 @@
 // binds, from the scratch of threads beyond the first four.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/dtype.h"
 #include "formats/model_config.h"
 #include "pipeline/config/settings.gen.h"
+#include "pipeline/plan/knob.h"
 #include "rollout/engine_set.h"
 #include "train/trainer.h"
 
@@ -40,31 +42,27 @@ struct PlanModels {
 // Reads the headers of the teacher and the reward model that options name.
 PlanModels plan_models(const Settings& settings, const ModelConfig& policy, FileSystem& fs,
                        PlanUse use);
+// And that of model.path; kFailedPrecondition if it is empty.
+PlanModels plan_models(const Settings& settings, FileSystem& fs, PlanUse use);
 
 struct PlanEntry {
   std::string name;   // of the arena, or of a part of it
   std::string phase;  // when the bytes are in use: "always", "shared", "rollout", "train",
-                      // "critic", "reward" or "teacher"
+                      // "log-prob", "critic", "reward" or "teacher"
   uint64_t bytes = 0;
-};
-
-// A setting to change when memory is short, best first, and what it would save.
-struct PlanSuggestion {
-  std::string key;
-  std::string value;  // to set
-  uint64_t saved_bytes = 0;
+  std::string role = {};  // "policy", "reference", "critic", "reward", "teacher"; empty: shared
 };
 
 struct MemoryPlan {
-  OptionSet options;               // that it was made for
-  std::vector<PlanEntry> arenas;   // as the ledger will list them
-  std::vector<PlanEntry> parts;    // of the workspaces, by phase
-  std::vector<PlanEntry> outside;  // outside arenas: what baseline_bytes is made of
-  uint64_t arena_bytes = 0;        // sum of arenas
-  uint64_t baseline_bytes = 0;     // estimate of what is held outside arenas
-  uint64_t total_bytes = 0;        // arenas and baseline: compared with the budget
-  uint64_t budget_bytes = 0;       // 0: no limit
-  std::vector<PlanSuggestion> suggestions;
+  OptionSet options;                         // that it was made for
+  std::vector<PlanEntry> arenas;             // as the ledger will list them
+  std::vector<PlanEntry> parts;              // of the workspaces, by phase
+  std::vector<PlanEntry> outside;            // outside arenas: what baseline_bytes is made of
+  uint64_t arena_bytes = 0;                  // sum of arenas
+  uint64_t baseline_bytes = 0;               // estimate of what is held outside arenas
+  uint64_t total_bytes = 0;                  // arenas and baseline: compared with the budget
+  uint64_t least_bytes = 0;                  // total of the smallest plan: the least usable budget
+  std::function<std::vector<Knob>()> knobs;  // finds what would save memory, in order
 
   Dtype compute = Dtype::kF32;
   int threads = 0;
@@ -90,14 +88,36 @@ struct MemoryPlan {
 std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& config, PlanUse use,
                                    const Device& device = cpu_device());
 
+// Bytes in use in each phase that the run has: "start-up", "rollout", "log-prob", "train",
+// "publish" and "checkpoint". Arenas that live throughout count in all of them, the shared one with
+// what the phase uses of it.
+std::vector<PlanEntry> plan_phases(const MemoryPlan& plan);
+
 // A pure function. All violations, including the registry's, are reported as one error. A budget
 // too small for the smallest plan is Error(kResourceExhausted) naming the phase that needs most,
-// bytes needed, budget, and the suggestions with the bytes each saves. threads 0: taken from the
+// bytes needed, budget, and the knobs to turn with the bytes each saves. threads 0: taken from the
 // options. device: the one of the runtime.
 MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanUse use,
                        int threads = 0, const Device& device = cpu_device());
 // The same from the header of model.path; no weights are read.
 MemoryPlan plan_memory(const Settings& settings, FileSystem& fs, PlanUse use, int threads = 0);
+
+// The plan's knobs after a smaller budget, if the plan is not the smallest.
+std::vector<Knob> knobs_of_short_memory(const MemoryPlan& plan);
+
+// Runs f, which reserves what a plan foresees. If memory is short for it, the error has
+// these knobs.
+template <typename F>
+void with_knobs(const MemoryPlan& plan, F&& f) {
+  try {
+    f();
+  } catch (const MemoryError&) {
+    throw;
+  } catch (const Error& e) {
+    if (e.code != Code::kOutOfMemory && e.code != Code::kResourceExhausted) throw;
+    throw MemoryError(e, knobs_of_short_memory(plan));
+  }
+}
 
 // A text table for people, one arena per line.
 std::string render_plan(const MemoryPlan& plan);

@@ -80,49 +80,56 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
       engine_(engine_options_from(settings, max_model_len_)) {
   engine_.swap_blocks = swap_blocks_of(settings, kv_);
   const uint64_t workspace = device_.workspace_bytes(threads_);
-  if (workspace != 0) add("matmul workspace", workspace);
+  if (workspace != 0) add("", "matmul workspace", workspace);
   const size_t first_weights = always_.size();
-  add("master weights", Model::master_bytes(config_));
-  add("packed weights, forward", Model::packed_forward_bytes(device_, config_, compute_));
+  add("policy", "master weights", Model::master_bytes(config_));
+  add("policy", "packed weights, forward", packed_bytes());
   if (settings.model.compute_copies > 1) add_second_copy();
   for (size_t i = first_weights; i < always_.size(); ++i) weight_bytes_ += always_[i].bytes;
   if (has_trainer()) add_training();
 }
 
-void Planner::add(const char* name, uint64_t bytes) { always_.push_back({name, "always", bytes}); }
+void Planner::add(const char* role, const char* name, uint64_t bytes) {
+  always_.push_back({name, "always", bytes, role});
+}
+
+uint64_t Planner::packed_bytes() const {
+  return Model::packed_forward_bytes(device_, config_, compute_);
+}
 
 // Both copies then hold what a single copy reads from the masters.
 void Planner::add_second_copy() {
-  add("unpacked weights, copy", ComputeCopy::vector_bytes(config_));
-  add("packed weights, forward", Model::packed_forward_bytes(device_, config_, compute_));
-  add("unpacked weights, copy", ComputeCopy::vector_bytes(config_));
+  add("policy", "unpacked weights, copy", ComputeCopy::vector_bytes(config_));
+  add("policy", "packed weights, forward", packed_bytes());
+  add("policy", "unpacked weights, copy", ComputeCopy::vector_bytes(config_));
 }
 
 void Planner::add_training() {
-  if (has_reference()) add_frozen(config_);
+  if (has_reference()) add_frozen("reference", config_);
   const TrainerSizes sizes = train_sizes(min_tokens());
-  add("gradients", sizes.gradients);
-  add("optimizer states", sizes.optimizer);
-  add("packed weights, backward", sizes.packed_backward);
+  least_sizes_ = sizes;
+  add("policy", "gradients", sizes.gradients);
+  add("policy", "optimizer states", sizes.optimizer);
+  add("policy", "packed weights, backward", sizes.packed_backward);
   if (has_critic()) add_critic();
-  if (has_reward_model()) add_frozen(*reward_);
-  if (has_teacher()) add_frozen(*teacher_);
+  if (has_reward_model()) add_frozen("reward", *reward_);
+  if (has_teacher()) add_frozen("teacher", *teacher_);
 }
 
 // A model without masters.
-void Planner::add_frozen(const ModelConfig& config) {
-  add("unpacked weights, copy", ComputeCopy::vector_bytes(config));
-  add("packed weights, forward", Model::packed_forward_bytes(device_, config, compute_));
+void Planner::add_frozen(const char* role, const ModelConfig& config) {
+  add(role, "unpacked weights, copy", ComputeCopy::vector_bytes(config));
+  add(role, "packed weights, forward", Model::packed_forward_bytes(device_, config, compute_));
 }
 
 void Planner::add_critic() {
   const ModelConfig config = with_scalar_head(config_);
   const TrainerSizes sizes = critic_sizes(min_tokens());
-  add("master weights", Model::master_bytes(config));
-  add("packed weights, forward", Model::packed_forward_bytes(device_, config, compute_));
-  add("gradients", sizes.gradients);
-  add("optimizer states", sizes.optimizer);
-  add("packed weights, backward", sizes.packed_backward);
+  add("critic", "master weights", Model::master_bytes(config));
+  add("critic", "packed weights, forward", Model::packed_forward_bytes(device_, config, compute_));
+  add("critic", "gradients", sizes.gradients);
+  add("critic", "optimizer states", sizes.optimizer);
+  add("critic", "packed weights, backward", sizes.packed_backward);
 }
 
 bool Planner::has_critic() const { return has_trainer() && rl::has_critic(settings_); }
@@ -224,6 +231,7 @@ uint64_t Planner::rollout_bytes(int64_t blocks) const {
 }
 
 TrainerSizes Planner::train_sizes(int64_t max_tokens) const {
+  if (least_sizes_ && max_tokens == min_tokens()) return *least_sizes_;
   return Trainer::plan(config_, kv_,
                        trainer_options_from(settings_, max_tokens, max_model_len_, step_samples()),
                        threads_, device_);
@@ -281,6 +289,21 @@ uint64_t Planner::train_bytes(int64_t max_tokens) const {
   if (has_critic()) most = std::max(most, critic_sizes(max_tokens).workspace);
   if (has_reward_model()) most = std::max(most, reward_workspace(max_tokens));
   return most;
+}
+
+uint64_t Planner::logprob_bytes(int64_t max_tokens) const {
+  if (!has_trainer()) return 0;
+  const StepOptions policy =
+      trainer_options_from(settings_, max_tokens, max_model_len_, step_samples());
+  uint64_t most = ScoringBuffers::bytes({config_, kv_, threads_, device_}, policy);
+  if (has_critic()) {
+    const StepOptions critic =
+        critic_options_from(settings_, max_tokens, max_model_len_, step_samples());
+    most = std::max(
+        most, ScoringBuffers::bytes({with_scalar_head(config_), kv_, threads_, device_}, critic));
+  }
+  if (has_reward_model()) most = std::max(most, reward_workspace(max_tokens));
+  return std::max(most, teacher_bytes(max_tokens));
 }
 
 int64_t Planner::step_samples() const {

@@ -29,6 +29,11 @@ class Planner {
   Planner(const Settings& settings, const PlanModels& models, PlanUse use, int threads = 0,
           const Device& device = cpu_device());
 
+  const Settings& settings() const { return settings_; }
+  const ModelConfig& config() const { return config_; }
+  const KvShape& kv() const { return kv_; }
+  PlanUse use() const { return use_; }
+
   bool has_engine() const;
   bool has_trainer() const { return trains(use_); }
   bool has_forwards() const { return use_ == PlanUse::kForward; }  // without a trainer
@@ -44,6 +49,8 @@ class Planner {
   const std::vector<PlanEntry>& always() const { return always_; }
   uint64_t always_bytes() const;
   uint64_t weight_bytes() const { return weight_bytes_; }  // masters and compute copies
+  // Of one compute copy of the policy, as forwards read it.
+  uint64_t packed_bytes() const;
 
   int64_t num_engines() const { return num_engines_; }
   // For one engine.
@@ -57,6 +64,8 @@ class Planner {
   // max_tokens is the policy's.
   TrainerSizes critic_sizes(int64_t max_tokens) const;
   uint64_t reward_workspace(int64_t max_tokens) const;
+  // Of passes that only compute log-probs, values or rewards, of whichever role needs most.
+  uint64_t logprob_bytes(int64_t max_tokens) const;
   // For a teacher, 0 without one: bytes of its forwards; bytes that a teacher of whole rows keeps
   // during the policy's pass; and their offset in the workspace.
   uint64_t teacher_bytes(int64_t max_tokens) const;
@@ -82,11 +91,11 @@ class Planner {
   const EngineOptions& engine() const { return engine_; }
 
  private:
-  void add(const char* name, uint64_t bytes);
+  void add(const char* role, const char* name, uint64_t bytes);
   void add_second_copy();
   void add_training();
   void add_critic();
-  void add_frozen(const ModelConfig& config);
+  void add_frozen(const char* role, const ModelConfig& config);
   int64_t samples_held() const;
   uint64_t rope_bytes() const;
   int64_t group_blocks() const;
@@ -105,6 +114,7 @@ class Planner {
   EngineOptions engine_;
   uint64_t weight_bytes_ = 0;
   std::vector<PlanEntry> always_;
+  std::optional<TrainerSizes> least_sizes_;  // of min_tokens(), which are asked for often
 };
 
 }  // namespace rl

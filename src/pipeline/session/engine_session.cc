@@ -17,8 +17,10 @@ EngineSession::EngineSession(std::shared_ptr<LoadedModel> model, const Settings&
   Runtime& runtime = model_->runtime();
   const MemoryPlan plan = model_->plan_session(settings, PlanUse::kGenerate);
   const uint64_t bytes = plan.kv_bytes + plan.engine_workspace_bytes;
-  require_room(runtime, "the engine", bytes, plan.baseline_bytes);
-  arena_ = Arena("engine workspace", bytes, Touch::kNow, &runtime.ledger());
+  with_knobs(plan, [&] {
+    require_room(runtime, "the engine", bytes, plan.baseline_bytes);
+    arena_ = Arena("engine workspace", bytes, Touch::kNow, &runtime.ledger());
+  });
   max_model_len_ = plan.max_model_len;
   engine_ = std::make_unique<EngineSet>(
       model_->model(), plan.engine, plan.engine_memory(arena_.data()),

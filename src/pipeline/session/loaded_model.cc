@@ -65,12 +65,13 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   loaded->use_ = use;
   loaded->plan_ = std::move(plan);
   loaded->load_tokenizer(*source);
-  loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->compute(),
-                                           model_options(settings, loaded->plan_));
-  if (use == PlanUse::kForward) {
+  with_knobs(loaded->plan_, [&] {
+    loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->compute(),
+                                             model_options(settings, loaded->plan_));
+    if (use != PlanUse::kForward) return;
     loaded->forward_ = std::make_unique<ModelForward>(*loaded->model_, settings, loaded->plan_,
                                                       loaded->runtime_->ledger());
-  }
+  });
   const int64_t parameters = loaded->model_->layout().num_parameters();
   const char* const dtype = dtype_name(loaded->model_->compute_dtype());
   loaded->runtime_->logger().log(

@@ -24,9 +24,11 @@ TrainerSession::TrainerSession(std::shared_ptr<LoadedModel> model, const Setting
   const MemoryPlan plan = model_->plan_session(settings, PlanUse::kTrain);
   const uint64_t others = model_->model().arena_bytes() + plan.bytes_of("matmul workspace") +
                           plan.bytes_of("engine workspace");
-  require_room(runtime, "the trainer", plan.arena_bytes - others, plan.baseline_bytes);
-  const ComputeLease lease(runtime, "making a trainer");
-  impl_ = std::make_unique<Impl>(*model_, settings, plan);
+  with_knobs(plan, [&] {
+    require_room(runtime, "the trainer", plan.arena_bytes - others, plan.baseline_bytes);
+    const ComputeLease lease(runtime, "making a trainer");
+    impl_ = std::make_unique<Impl>(*model_, settings, plan);
+  });
 }
 
 TrainerSession::~TrainerSession() = default;

@@ -80,6 +80,10 @@ pub const RL_DTYPE_I32: i32 = 2;
 pub const RL_PLAN_ARENA: i32 = 1;
 pub const RL_PLAN_PART: i32 = 2;
 pub const RL_PLAN_OUTSIDE: i32 = 3;
+pub const RL_PLAN_PHASE: i32 = 4;
+pub const RL_KNOB_SPEED: i32 = 1;
+pub const RL_KNOB_ROUNDING: i32 = 2;
+pub const RL_KNOB_RUN: i32 = 3;
 pub const RL_PURPOSE_TRAIN: i32 = 0;
 pub const RL_PURPOSE_EVAL: i32 = 1;
 pub const RL_FINISH_NONE: i32 = 0;
@@ -511,6 +515,7 @@ pub struct rl_plan_info {
     pub threads: i64,
     pub dtype: i32,
     pub reserved: i32,
+    pub least_bytes: u64,
 }
 
 #[repr(C)]
@@ -524,6 +529,43 @@ pub struct rl_plan_item {
     pub device: i32,
     pub device_index: i32,
     pub reserved: i32,
+    pub role: *const c_char,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_knob {
+    pub struct_size: usize,
+    pub key: *const c_char,
+    pub value: *const c_char,
+    pub proposed: *const c_char,
+    pub saved_bytes: u64,
+    pub time_ratio: f64,
+    pub effect: i32,
+    pub reserved: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_machine {
+    pub struct_size: usize,
+    pub f32_flops: f64,
+    pub bf16_flops: f64,
+    pub read_bytes_per_s: f64,
+    pub copy_bytes_per_s: f64,
+    pub threads: i64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_step_time {
+    pub struct_size: usize,
+    pub total_s: f64,
+    pub rollout_s: f64,
+    pub logprob_s: f64,
+    pub train_s: f64,
+    pub update_s: f64,
+    pub publish_s: f64,
 }
 
 #[repr(C)]
@@ -1243,6 +1285,38 @@ extern "C" {
     pub fn rl_plan_text(
         plan: *const rl_plan,
         out: *mut *mut rl_bytes,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_knob_init(knob: *mut rl_knob, size: usize);
+    pub fn rl_plan_knob_at(
+        plan: *const rl_plan,
+        index: usize,
+        knob: *mut rl_knob,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_plan_knob_count(plan: *const rl_plan) -> usize;
+    pub fn rl_error_knob_at(
+        error: *const rl_error,
+        index: usize,
+        knob: *mut rl_knob,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_error_knob_count(error: *const rl_error) -> usize;
+    pub fn rl_machine_init(machine: *mut rl_machine, size: usize);
+    pub fn rl_runtime_probe(
+        runtime: *mut rl_runtime,
+        machine: *mut rl_machine,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_step_time_init(time: *mut rl_step_time, size: usize);
+    pub fn rl_plan_fit(
+        runtime: *mut rl_runtime,
+        options: *const rl_options,
+        use_: i32,
+        machine: *const rl_machine,
+        effect: i32,
+        time: *mut rl_step_time,
+        out: *mut *mut rl_plan,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_model_info_init(info: *mut rl_model_info, size: usize);

@@ -266,6 +266,16 @@ codes!(
         Arena = RL_PLAN_ARENA,
         Part = RL_PLAN_PART,
         Outside = RL_PLAN_OUTSIDE,
+        Phase = RL_PLAN_PHASE,
+    }
+);
+
+codes!(
+    /// What turning a knob changes.
+    KnobEffect {
+        Speed = RL_KNOB_SPEED,
+        Rounding = RL_KNOB_ROUNDING,
+        Run = RL_KNOB_RUN,
     }
 );
 

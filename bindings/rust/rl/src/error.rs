@@ -1,6 +1,6 @@
 //! Failures and results. An [`Error`] holds copies of the library's texts, so it outlives every
 //! handle.
-use crate::{sys, Status};
+use crate::{sys, Knob, Status};
 use std::fmt;
 use std::ops::Deref;
 
@@ -83,6 +83,8 @@ pub struct ErrorFields {
     pub cause: Option<Error>,
     /// The errors that this one reports at once.
     pub parts: Vec<Error>,
+    /// If memory is short: what makes it fit, in the order to turn them.
+    pub knobs: Vec<Knob>,
 }
 
 impl Error {
@@ -100,6 +102,7 @@ impl Error {
             system_code: 0,
             cause: None,
             parts: Vec::new(),
+            knobs: Vec::new(),
         }))
     }
 
@@ -129,9 +132,26 @@ impl Error {
             system_code: sys::rl_error_system_code(raw),
             cause: if cause.is_null() { None } else { Some(Error::take(cause)) },
             parts: parts.map(|part| Error::take(part)).collect(),
+            knobs: Error::knobs_of(raw),
         }));
         sys::rl_error_release(raw);
         error
+    }
+}
+
+impl Error {
+    /// # Safety
+    /// `raw` is a record of the library.
+    unsafe fn knobs_of(raw: *const sys::rl_error) -> Vec<Knob> {
+        let mut knobs = Vec::new();
+        for i in 0..sys::rl_error_knob_count(raw) {
+            let mut knob = std::mem::zeroed::<sys::rl_knob>();
+            sys::rl_knob_init(&mut knob, std::mem::size_of::<sys::rl_knob>());
+            if sys::rl_error_knob_at(raw, i, &mut knob, std::ptr::null_mut()) == sys::RL_OK {
+                knobs.push(Knob::from_raw(&knob));
+            }
+        }
+        knobs
     }
 }
 

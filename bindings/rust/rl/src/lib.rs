@@ -114,7 +114,7 @@ pub use model::{Model, ModelInfo};
 pub use option_table::*;
 pub use options::Options;
 pub use pipeline::{Answer, Pipeline, PipelineStats, Reply};
-pub use plan::{Plan, PlanInfo, PlanItem};
+pub use plan::{Knob, Machine, Plan, PlanInfo, PlanItem, StepTime};
 pub use profiler::Profiler;
 pub use runtime::{ClockReading, Runtime, Span};
 pub use sample::Sample;

@@ -1,7 +1,7 @@
 //! The runtime: compute threads, memory budget and log of all objects made from it.
 use crate::callbacks::{boxed, drop_box, on_log, LogLine};
 use crate::options::handle_or_null;
-use crate::{sys, Host, Options, Result};
+use crate::{sys, Host, Machine, Options, Result};
 use std::ptr;
 
 handle!(
@@ -65,6 +65,13 @@ impl Runtime {
         let now =
             unsafe { struct_of!(rl_clock, rl_clock_init, rl_runtime_get_clock(self.as_ptr())) }?;
         Ok(ClockReading { steady_ns: now.steady_ns, unix_ns: now.unix_ns })
+    }
+
+    /// Measures the machine with the runtime's threads, in a fraction of a second.
+    pub fn probe(&self) -> Result<Machine> {
+        // SAFETY: the handle is this object's.
+        unsafe { struct_of!(rl_machine, rl_machine_init, rl_runtime_probe(self.as_ptr())) }
+            .map(|raw| Machine::from_raw(&raw))
     }
 
     /// Adds work of the host to what is recorded now.

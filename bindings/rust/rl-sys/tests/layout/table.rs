@@ -72,7 +72,8 @@ pub fn structs(out: &mut String) {
         kv_blocks,
         threads,
         dtype,
-        reserved
+        reserved,
+        least_bytes
     );
     layout!(
         out,
@@ -84,7 +85,41 @@ pub fn structs(out: &mut String) {
         kind,
         device,
         device_index,
+        reserved,
+        role
+    );
+    layout!(
+        out,
+        rl_knob,
+        struct_size,
+        key,
+        value,
+        proposed,
+        saved_bytes,
+        time_ratio,
+        effect,
         reserved
+    );
+    layout!(
+        out,
+        rl_machine,
+        struct_size,
+        f32_flops,
+        bf16_flops,
+        read_bytes_per_s,
+        copy_bytes_per_s,
+        threads
+    );
+    layout!(
+        out,
+        rl_step_time,
+        struct_size,
+        total_s,
+        rollout_s,
+        logprob_s,
+        train_s,
+        update_s,
+        publish_s
     );
     layout!(
         out,
@@ -629,6 +664,10 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_PLAN_ARENA", RL_PLAN_ARENA as u64),
     ("RL_PLAN_PART", RL_PLAN_PART as u64),
     ("RL_PLAN_OUTSIDE", RL_PLAN_OUTSIDE as u64),
+    ("RL_PLAN_PHASE", RL_PLAN_PHASE as u64),
+    ("RL_KNOB_SPEED", RL_KNOB_SPEED as u64),
+    ("RL_KNOB_ROUNDING", RL_KNOB_ROUNDING as u64),
+    ("RL_KNOB_RUN", RL_KNOB_RUN as u64),
     ("RL_PURPOSE_TRAIN", RL_PURPOSE_TRAIN as u64),
     ("RL_PURPOSE_EVAL", RL_PURPOSE_EVAL as u64),
     ("RL_FINISH_NONE", RL_FINISH_NONE as u64),
