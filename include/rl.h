@@ -407,7 +407,8 @@ RL_API rl_status rl_options_get(const rl_options* options, const char* key, size
 RL_API rl_status rl_options_unset(rl_options* options, const char* key, size_t key_len,
                                   rl_error** err);
 
-/* Sets all values of a preset, or none. An unknown name is RL_NOT_FOUND with the nearest names.
+/* Sets all values of a preset, or none; those that docs/options.md lists as "at most" only if they
+ * are lower. An unknown name is RL_NOT_FOUND with the nearest names.
  * Thread: any. */
 RL_API rl_status rl_options_apply_preset(rl_options* options, const char* name, size_t name_len,
                                          rl_error** err);

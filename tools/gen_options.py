@@ -92,9 +92,19 @@ def load_rules(entries):
 def load_presets(entries):
     table, keys = load_list("option_presets.yml", entries)
     for preset in table:
-        if set(preset) != {"name", "doc", "settings"} or not set(preset["settings"]) <= keys:
-            raise Bad(f"option_presets.yml: {preset.get('name', '?')}: unknown fields or options")
+        name, limits = preset.get("name", "?"), preset.get("at_most", {})
+        if set(preset) | {"at_most"} != {"name", "doc", "settings", "at_most"} or not {
+                *preset["settings"], *limits} <= keys:
+            raise Bad(f"option_presets.yml: {name}: unknown fields or options")
+        if not {e["type"] for e in entries if e["name"] in limits} <= {"i64"}:
+            raise Bad(f"option_presets.yml: {name}: at_most is for options of type i64")
     return sorted(table, key=lambda p: p["name"])
+
+
+def preset_settings(preset):
+    """(key, value, whether it only lowers) by key."""
+    return sorted([(k, v, False) for k, v in preset["settings"].items()] +
+                  [(k, v, True) for k, v in preset.get("at_most", {}).items()])
 
 
 def number_text(value):
@@ -222,11 +232,12 @@ def cpp_presets(presets):
     settings, rows = "", ""
     for preset in presets:
         name = "kSettings_" + preset["name"]
-        pairs = "".join(f"    {{{quote(k)}, {quote(v)}}},\n"
-                        for k, v in sorted(preset["settings"].items()))
+        triples = preset_settings(preset)
+        pairs = "".join(f"    {{{quote(k)}, {quote(v)}, {'true' if at_most else 'false'}}},\n"
+                        for k, v, at_most in triples)
         settings += f"constexpr PresetSetting {name}[] = {{\n{pairs}}};\n"
         rows += (f"    {{{quote(preset['name'])},\n     {wrapped(preset['doc'], 5)},\n"
-                 f"     {name}, {len(preset['settings'])}}},\n")
+                 f"     {name}, {len(triples)}}},\n")
     return settings + "\nconstexpr OptionPreset kPresets[] = {\n" + rows + "};\n"
 
 
@@ -304,11 +315,12 @@ def doc_parents(entries):
 
 def doc_presets(presets):
     out = ("## Presets\n\n`rl_options_apply_preset` sets all values of a preset; values that a "
-           "host sets\nafterwards are kept. A later version of the library may add settings to a "
-           "preset.\n\n")
+           "host sets\nafterwards are kept. What is marked \"at most\" leaves smaller values as "
+           "they are. A later\nversion of the library may add settings to a preset.\n\n")
     for preset in presets:
         out += f"### Preset `{preset['name']}`\n\n{preset['doc']}\n\n"
-        out += "".join(f"- `{k} = {v}`\n" for k, v in sorted(preset["settings"].items())) + "\n"
+        out += "".join(f"- `{k} = {v}`{' at most' if at_most else ''}\n"
+                       for k, v, at_most in preset_settings(preset)) + "\n"
     return out
 
 

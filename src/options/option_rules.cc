@@ -103,7 +103,11 @@ void OptionSet::apply_preset(std::string_view name) {
   const OptionPreset& preset = require_preset(name);
   OptionSet changed = *this;
   for (size_t i = 0; i < preset.num_settings; ++i) {
-    changed.set_text(preset.settings[i].key, preset.settings[i].value);
+    const auto& [key, value, at_most] = preset.settings[i];
+    changed.set_text(key, value);
+    if (!at_most) continue;
+    const int64_t now = get_i64(key);
+    if (now > 0 && now < changed.get_i64(key)) changed.set_i64(key, now);
   }
   *this = std::move(changed);
 }

@@ -2377,32 +2377,60 @@ constexpr OptionRule kRules[] = {
      "trainer.max_tokens_per_device sets a different one, {trainer.max_tokens_per_device}"},
 };
 
+constexpr PresetSetting kSettings_colocate_dense[] = {
+    {"engine.max_num_batched_tokens", "2048", false},
+    {"engine.max_num_seqs", "256", false},
+    {"model.compute_copies", "1", false},
+    {"pipeline.mode", "sync", false},
+    {"trainer.backward_weights", "by_layer", false},
+    {"trainer.max_tokens_per_device", "0", false},
+};
+constexpr PresetSetting kSettings_hybrid_stable[] = {
+    {"algo.correction.decoupled", "true", false},
+    {"algo.correction.is", "token", false},
+    {"algo.correction.mode", "tis", false},
+    {"buffer.max_staleness", "1", false},
+    {"model.compute_copies", "2", false},
+};
 constexpr PresetSetting kSettings_long_context[] = {
-    {"engine.block_size", "64"},
-    {"engine.max_num_batched_tokens", "2048"},
-    {"engine.max_num_seqs", "16"},
-    {"sampling.max_new_tokens", "1024"},
-    {"trainer.logprob_chunk_tokens", "128"},
-    {"trainer.max_tokens_per_device", "0"},
+    {"engine.max_num_batched_tokens", "2048", false},
+    {"engine.max_num_seqs", "16", false},
+    {"sampling.max_new_tokens", "1024", false},
+    {"trainer.logprob_chunk_tokens", "128", false},
+    {"trainer.max_tokens_per_device", "0", false},
 };
 constexpr PresetSetting kSettings_low_memory[] = {
-    {"engine.max_num_batched_tokens", "128"},
-    {"engine.max_num_seqs", "8"},
-    {"trainer.logprob_chunk_tokens", "64"},
-    {"trainer.max_tokens_per_device", "0"},
+    {"engine.max_num_batched_tokens", "128", true},
+    {"engine.max_num_seqs", "8", true},
+    {"engine.num_engines", "1", true},
+    {"trainer.backward_weights", "by_layer", false},
+    {"trainer.logprob_chunk_tokens", "64", true},
 };
 
 constexpr OptionPreset kPresets[] = {
+    {"colocate_dense",
+     "A pipeline of a dense model whose roles take turns on one device. One copy of the weights, "
+     "and many sequences at once: their KV lies in the working memory that training needs "
+     "anyway, so the samples of a step need fewer waves at the same memory.",
+     kSettings_colocate_dense, 6},
+    {"hybrid_stable",
+     "A host's own loop whose engine generates while its trainer computes. The second copy of "
+     "the weights lets publications come at any time; samples more than one version behind are "
+     "dropped, ratios are against the weights at the beginning of a step, and truncated "
+     "importance weights correct for what generated the sample. It costs one more copy of the "
+     "packed weights and a forward a step. A pipeline refuses it.",
+     kSettings_hybrid_stable, 5},
     {"long_context",
      "Long responses. Fewer sequences run at once, so that the KV of each can be long; prompts "
      "are prefilled in larger chunks; in training the head computes fewer tokens at a time. The "
      "longest sequence remains that of the model, or engine.max_model_len.",
-     kSettings_long_context, 6},
+     kSettings_long_context, 5},
     {"low_memory",
-     "Least memory, at the cost of speed. Small forwards and few sequences in the engine, small "
-     "chunks of the head in training, and a micro-batch that the plan fits into "
-     "runtime.memory_budget_bytes.",
-     kSettings_low_memory, 4},
+     "Least memory, at the cost of speed. Small forwards and few sequences in one engine, small "
+     "chunks of the head in training, and memory for one layer of the backward's weights. It "
+     "enlarges nothing: what is smaller stays as it is. runtime.memory_budget_bytes, which it "
+     "does not set, also bounds KV and micro-batches.",
+     kSettings_low_memory, 5},
 };
 
 }  // namespace

@@ -34,6 +34,7 @@ OptionRules option_rules();
 struct PresetSetting {
   const char* key;
   const char* value;  // as set_text reads it
+  bool at_most;       // a smaller value that is set stays; 0 is no limit, so it does not
 };
 struct OptionPreset {
   const char* name;

@@ -510,6 +510,33 @@ TEST(OptionPresets, EveryOneIsAValidSetThatOverwritesItsKeysOnly) {
   }
 }
 
+TEST(OptionPresets, WhatIsAtMostOnlyLowers) {
+  const OptionPreset& preset = require_preset("low_memory");
+  for (size_t s = 0; s < preset.num_settings; ++s) {
+    const PresetSetting& setting = preset.settings[s];
+    if (!setting.at_most) continue;
+    SCOPED_TRACE(setting.key);
+    OptionSet set;
+    set.set_text(setting.key, setting.value);
+    const int64_t limit = set.get_i64(setting.key);
+    const auto applied = [&](int64_t before) {
+      OptionSet changed;
+      changed.set_i64(setting.key, before);
+      changed.apply_preset("low_memory");
+      return changed.get_i64(setting.key);
+    };
+    EXPECT_EQ(applied(limit + 1), limit);
+    EXPECT_EQ(applied(limit), limit);
+    if (limit > 1) {
+      EXPECT_EQ(applied(limit - 1), limit - 1);
+    }
+  }
+  OptionSet whole;
+  whole.set_i64("trainer.logprob_chunk_tokens", 0);  // a micro-batch as one chunk
+  whole.apply_preset("low_memory");
+  EXPECT_EQ(whole.get_i64("trainer.logprob_chunk_tokens"), 64);
+}
+
 TEST(OptionPresets, AnUnknownNameSuggestsTheNearest) {
   OptionSet set;
   const Error error = expect_error(Code::kNotFound, [&] { set.apply_preset("low_memry"); });
