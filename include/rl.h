@@ -744,8 +744,8 @@ RL_API void rl_step_time_init(rl_step_time* time, size_t size);
  * estimated.
  *
  * options may be NULL: then those of the runtime hold, which also reads the model's header. machine
- * may be NULL: then rl_runtime_probe measures it. time may be NULL. If no setting fits, the error
- * is that of rl_plan_create, whose other codes are the same. Thread: any. */
+ * may be NULL: then it is measured, as by rl_runtime_probe. time may be NULL. If no setting fits,
+ * the error is that of rl_plan_create, whose other codes are the same. Thread: any. */
 RL_API rl_status rl_plan_fit(rl_runtime* runtime, const rl_options* options, int32_t use,
                              const rl_machine* machine, int32_t effect, rl_step_time* time,
                              rl_plan** out, rl_error** err);

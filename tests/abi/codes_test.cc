@@ -401,6 +401,13 @@ TEST(Codes, OfCallsBesideATrainingStep) {
     EXPECT_EQ(rl_engine_wake(asleep, nullptr), RL_BUSY);
     EXPECT_EQ(rl_engine_unpause(held, nullptr), RL_BUSY);
     EXPECT_EQ(rl_model_digest(host.model, &number, nullptr), RL_BUSY);
+    rl_machine machine;
+    rl_machine_init(&machine, sizeof machine);
+    EXPECT_EQ(rl_runtime_probe(host.runtime, &machine, nullptr), RL_BUSY);
+    rl_plan* plan = nullptr;
+    EXPECT_EQ(rl_plan_fit(host.runtime, host.options, RL_USE_TRAIN, nullptr, RL_KNOB_SPEED, nullptr,
+                          &plan, nullptr),
+              RL_BUSY);
     EXPECT_EQ(rl_model_save(host.model, unsaved.data(), unsaved.size(), RL_DTYPE_F32, 0, nullptr),
               RL_BUSY);
     EXPECT_EQ(rl_buffer_save(host.buffer, unsaved.data(), unsaved.size(), host.model, 0, nullptr),

@@ -282,6 +282,7 @@ TEST(HostMemory, AFailureOfAnyCallIsOutOfMemoryByNameAndLeaksNothing) {
       const uint64_t reserved = info_of(parts.runtime).reserved_bytes;
       EXPECT_LT(memory.bytes(), reserved + 4096 * (memory.count() + 1))
           << "the failed call keeps nothing";
+      EXPECT_GT(rl_error_knob_count(parts.error), 0u) << "what would need less";
     }
     parts.end();
     EXPECT_EQ(memory.count(), 0u) << "after the failure of call " << at;
