@@ -717,7 +717,8 @@ typedef struct rl_machine {
 RL_API void rl_machine_init(rl_machine* machine, size_t size);
 
 /* Measures the machine with the threads of a runtime, in a fraction of a second and with 100 MiB of
- * memory that its budget does not count. RL_BUSY while something computes. Thread: any. */
+ * memory that its budget does not count; once, and later calls have the same figures. RL_BUSY while
+ * something computes. Thread: any. */
 RL_API rl_status rl_runtime_probe(rl_runtime* runtime, rl_machine* machine, rl_error** err);
 
 /* An estimate of the time of a step, in seconds; 0 for what a use does not have. It ranks settings:

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "core/arena.h"
@@ -68,10 +69,7 @@ double copy_rate(Executor& executor, const std::byte* from, std::byte* to) {
   return static_cast<double>(tasks * bytes) / seconds;
 }
 
-}  // namespace
-
-MachineRates probe_machine(Runtime& runtime) {
-  const ComputeLease lease(runtime, "a probe");
+MachineRates measured(Runtime& runtime) {
   const Arena from("probe", kRange, Touch::kNow), to("probe", kRange, Touch::kNow);
   MachineRates rates;
   rates.threads = runtime.num_threads();
@@ -81,6 +79,15 @@ MachineRates probe_machine(Runtime& runtime) {
   rates.read_bytes_per_s = read_rate(runtime.executor(), from.data());
   rates.copy_bytes_per_s = copy_rate(runtime.executor(), from.data(), to.data());
   return rates;
+}
+
+}  // namespace
+
+MachineRates probe_machine(Runtime& runtime) {
+  const ComputeLease lease(runtime, "a probe");
+  std::optional<MachineRates>& rates = runtime.machine_rates();
+  if (!rates) rates = measured(runtime);
+  return *rates;
 }
 
 }  // namespace rl

@@ -6,7 +6,8 @@
 
 namespace rl {
 
-// Takes the compute lease. Reserves 96 MiB outside the ledger meanwhile.
+// Takes the compute lease. The first call measures, with 96 MiB outside the ledger meanwhile; later
+// ones return its rates, so that estimates of one runtime agree.
 MachineRates probe_machine(Runtime& runtime);
 
 }  // namespace rl

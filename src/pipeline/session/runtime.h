@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/arena.h"
@@ -14,6 +15,7 @@
 #include "core/trace.h"
 #include "ops/compute.h"
 #include "pipeline/config/settings.gen.h"
+#include "pipeline/plan/step_cost.h"
 #include "pipeline/session/compute_lease.h"
 #include "pipeline/session/sample_ids.h"
 
@@ -58,6 +60,9 @@ class Runtime {
   FileSystem& fs() { return fs_; }
   const Clock& clock() const { return clock_; }
 
+  // Of the first probe (session/machine_probe.h), under whose lease it is read and written.
+  std::optional<MachineRates>& machine_rates() { return machine_rates_; }
+
   // kConflict, naming each key, if options that the runtime was made with differ.
   void require_same(const OptionSet& options) const;
 
@@ -70,6 +75,7 @@ class Runtime {
   const Clock& clock_;
   Logger logger_;
   Tracer tracer_;
+  std::optional<MachineRates> machine_rates_;
   std::unique_ptr<Executor> executor_;
   ArenaLedger ledger_;
   SampleIds sample_ids_;
