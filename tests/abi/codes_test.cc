@@ -1,5 +1,8 @@
 // Status codes that no other test of this folder provokes: abi/functions.yml lists the codes of
 // each function, and each of them has to be seen (codes.py).
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -135,6 +138,129 @@ TEST(Codes, OfFilesThatAreNotThereOrSomethingElse) {
   EXPECT_RL_OK(rl_model_save(host.model, saved.data(), saved.size(), RL_DTYPE_F32, 0, &err));
   EXPECT_EQ(rl_model_save(host.model, saved.data(), saved.size(), RL_DTYPE_F32, 0, nullptr),
             RL_ALREADY_EXISTS);
+}
+
+TEST(Codes, OfModelsThatCannotBeOpened) {
+  const Host host;
+  const rl::TempDir dir;
+  rl_model* model = nullptr;
+  const auto open = [&](rl_runtime* runtime) {
+    return rl_model_open(runtime, host.options, RL_USE_MODEL, &model, nullptr);
+  };
+  set(host.options, "model.path", "");
+  EXPECT_EQ(open(host.runtime), RL_FAILED_PRECONDITION);
+  const std::string fixture = RL_FIXTURES "/models/llama", large = dir.file("large_tokenizer");
+  std::filesystem::copy(fixture, large);
+  std::filesystem::copy_file(RL_FIXTURES "/tokenizers/tiny_gpt2.tokenizer.json",
+                             large + "/tokenizer.json");
+  set(host.options, "model.path", large);
+  EXPECT_EQ(open(host.runtime), RL_INCOMPATIBLE);
+  set(host.options, "model.path", fixture);
+  set(host.options, "runtime.memory_budget_bytes", "1MiB");
+  rl_runtime* small = nullptr;
+  EXPECT_RL_OK(rl_runtime_create(RL_ABI_VERSION, host.options, &small, &err));
+  EXPECT_EQ(open(small), RL_RESOURCE_EXHAUSTED);
+  rl_plan* plan = nullptr;
+  EXPECT_EQ(rl_plan_create_hosted(small, host.options, RL_USE_MODEL, &plan, nullptr),
+            RL_RESOURCE_EXHAUSTED);
+  rl_runtime_destroy(small);
+}
+
+// No descriptor is free for the queue's.
+TEST(Codes, OfAQueueWithoutADescriptor) {
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(0);
+  ASSERT_GE(next, 0);
+  close(next);
+  const rlimit none = {static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  rl_event_queue* queue = nullptr;
+  const rl_status status = rl_event_queue_create(&queue, nullptr);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(status, RL_RESOURCE_EXHAUSTED);
+}
+
+// Every array that an algorithm may read, for two sequences of two tokens.
+struct AlgoInput {
+  AlgoInput() {
+    EXPECT_RL_OK(rl_options_create(&options, &err));
+    rl_algo_tokens_init(&tokens, sizeof tokens);
+    tokens.lengths = lengths;
+    tokens.num_sequences = 2;
+    tokens.num_tokens = 4;
+    tokens.logprobs = tokens.ref_logprobs = tokens.advantages = tokens.values = tokens.returns =
+        tokens.entropies = floats;
+    tokens.rewards = rewards;
+  }
+  ~AlgoInput() { rl_options_destroy(options); }
+  AlgoInput(const AlgoInput&) = delete;
+
+  rl_status advantages() {
+    return rl_algo_advantages(options, &tokens, doubles, 4, nullptr, 0, nullptr);
+  }
+  template <typename Loss>
+  rl_status loss_by(Loss compute) {
+    rl_algo_loss loss;
+    rl_algo_loss_init(&loss, sizeof loss);
+    return compute(options, &tokens, doubles, 4, &loss, nullptr);
+  }
+  rl_status corrections() {
+    uint8_t keep[4];
+    return rl_algo_corrections(options, &tokens, doubles, 4, keep, 4, nullptr);
+  }
+  rl_status weights() { return rl_algo_weights(options, &tokens, doubles, 4, nullptr); }
+  rl_status kl() { return rl_algo_kl(options, &tokens, doubles, 4, more, 4, nullptr); }
+  rl_status pack() {
+    rl_algo_packing packing;
+    rl_algo_packing_init(&packing, sizeof packing);
+    int32_t bins[2];
+    uint64_t count = 0;
+    return rl_algo_pack(options, lengths, 2, &packing, bins, 2, &count, nullptr);
+  }
+  // Of all that take tokens and more options than those of a KL.
+  void expect_all(rl_status expected) {
+    EXPECT_EQ(advantages(), expected);
+    EXPECT_EQ(loss_by(rl_algo_policy_loss), expected);
+    EXPECT_EQ(loss_by(rl_algo_value_loss), expected);
+    EXPECT_EQ(loss_by(rl_algo_entropy_loss), expected);
+    EXPECT_EQ(corrections(), expected);
+    EXPECT_EQ(weights(), expected);
+  }
+
+  int32_t lengths[2] = {2, 2};
+  float floats[4] = {-1, -2, -3, -4};
+  double rewards[2] = {1, 0};
+  double doubles[4] = {}, more[4] = {};
+  rl_options* options = nullptr;
+  rl_algo_tokens tokens = {};
+};
+
+TEST(Codes, OfAlgorithms) {
+  AlgoInput in;
+  in.expect_all(RL_OK);
+  in.lengths[0] = -1;
+  in.lengths[1] = 4;
+  in.expect_all(RL_OUT_OF_RANGE);
+  EXPECT_EQ(in.kl(), RL_OUT_OF_RANGE);
+  in.lengths[0] = in.lengths[1] = 2;
+  set(in.options, "algo.correction.is", "token");  // of nothing that is decoupled
+  in.expect_all(RL_CONFLICT);
+  EXPECT_EQ(in.pack(), RL_CONFLICT);
+  EXPECT_RL_OK(rl_options_unset(in.options, "algo.correction.is", kText, &err));
+  in.rewards[1] = std::nan("");
+  EXPECT_EQ(in.advantages(), RL_NON_FINITE);
+  in.rewards[1] = 0;
+  const double weights[] = {1, 1, 1, std::nan("")};
+  in.tokens.weights = weights;
+  for (const auto loss : {rl_algo_policy_loss, rl_algo_value_loss, rl_algo_entropy_loss}) {
+    EXPECT_EQ(in.loss_by(loss), RL_NON_FINITE);
+  }
+  in.tokens.weights = nullptr;
+  set(in.options, "algo.advantage", "custom");
+  EXPECT_EQ(in.advantages(), RL_FAILED_PRECONDITION);
+  set(in.options, "algo.policy_loss", "custom");
+  EXPECT_EQ(in.loss_by(rl_algo_policy_loss), RL_FAILED_PRECONDITION);
 }
 
 // A file that is missing from a checkpoint damages it: "not found" is for paths that the host
@@ -381,6 +507,8 @@ TEST(Codes, OfCallsBesideATrainingStep) {
   set(host.options, "algo.advantage", "gae");
   rl_trainer *trainer = nullptr, *other = nullptr;
   EXPECT_RL_OK(rl_trainer_create(host.model, host.options, &other, &err));
+  rl_pipeline* critic = nullptr;
+  EXPECT_RL_OK(rl_pipeline_create(host.model, host.options, &critic, &err));
   EXPECT_RL_OK(rl_options_unset(host.options, "algo.advantage", kText, &err));
   set(host.options, "algo.policy_loss", "custom");
   EXPECT_RL_OK(rl_trainer_create(host.model, host.options, &trainer, &err));
@@ -425,6 +553,9 @@ TEST(Codes, OfCallsBesideATrainingStep) {
     EXPECT_EQ(
         rl_trainer_save_critic(other, unsaved.data(), unsaved.size(), RL_DTYPE_F32, 0, nullptr),
         RL_BUSY);
+    EXPECT_EQ(
+        rl_pipeline_save_critic(critic, unsaved.data(), unsaved.size(), RL_DTYPE_F32, 0, nullptr),
+        RL_BUSY);
     rl_model* opened = nullptr;
     EXPECT_EQ(rl_model_open(host.runtime, nullptr, RL_USE_MODEL, &opened, nullptr), RL_BUSY);
     rl_trainer* created = nullptr;
@@ -445,6 +576,7 @@ TEST(Codes, OfCallsBesideATrainingStep) {
   EXPECT_EQ(beside.asked, 1);
   rl_event_release(event);
   for (rl_trainer* each : {trainer, other}) rl_trainer_destroy(each);
+  rl_pipeline_destroy(critic);
   for (rl_engine* each : {started, held, asleep}) rl_engine_destroy(each);
   rl_model_destroy(model);
   rl_buffer_destroy(empty);
@@ -487,6 +619,29 @@ TEST(Codes, OfScores) {
   EXPECT_RL_OK(rl_pipeline_score(run.host.pipeline, &failed, 1, nullptr, &err));
   while (run.dropped == 0) ASSERT_EQ(run.next(), RL_OK);
   EXPECT_EQ(score(run.host.pipeline, run.samples[1], 1, nullptr), RL_LATE);
+}
+
+TEST(Codes, OfScoresThatAModelGives) {
+  const Host host;
+  const rl::TempDir dir;
+  const std::string scorer = dir.file("scorer");
+  rl_model* model = nullptr;
+  rl_options* options = nullptr;
+  EXPECT_RL_OK(rl_options_create(&options, &err));
+  set(options, "model.path", RL_FIXTURES "/models/llama");
+  set(options, "runtime.threads", "1");
+  set(options, "algo.objective", "reward_model");
+  EXPECT_RL_OK(rl_model_open(host.runtime, options, RL_USE_MODEL, &model, &err));
+  EXPECT_RL_OK(rl_model_save(model, scorer.data(), scorer.size(), RL_DTYPE_F32, 0, &err));
+  rl_model_destroy(model);
+  rl_options_destroy(options);
+  set(host.options, "model.reward_path", scorer);
+  rl_pipeline* pipeline = nullptr;
+  EXPECT_RL_OK(rl_model_open(host.runtime, host.options, RL_USE_PIPELINE, &model, &err));
+  EXPECT_RL_OK(rl_pipeline_create(model, nullptr, &pipeline, &err));
+  EXPECT_EQ(score(pipeline, 1, 1, nullptr), RL_FAILED_PRECONDITION);
+  rl_pipeline_destroy(pipeline);
+  rl_model_destroy(model);
 }
 
 TEST(Codes, OfAPipelineWhoseHostComputes) {

@@ -291,6 +291,81 @@ TEST(HostFiles, CodesOfTheHostComeBackWithTheirMeaning) {
             RL_NOT_FOUND);
 }
 
+// Every function that reads or writes files of the runtime, with its first call of the host
+// failing.
+TEST(HostFiles, AFailureIsTheResultOfWhateverNeedsTheFile) {
+  MemoryFiles files;
+  put_model(files, "run/model");
+  put_data(files, "run/data.jsonl");
+  HostedRun run(files.table());
+  ASSERT_TRUE(run.open()) << run.text();
+  EXPECT_RL_OK(rl_pipeline_create(run.model, nullptr, &run.pipeline, &err));
+  const Host host;
+  rl_model* model = nullptr;
+  rl_trainer* trainer = nullptr;
+  rl_profiler* profiler = nullptr;
+  rl_bytes* bytes = nullptr;
+  uint64_t count = 0;
+  rl_checkpoint checkpoint;
+  rl_checkpoint_init(&checkpoint, sizeof checkpoint);
+  checkpoint.dir = "run/trainer";
+  rl_options* options = tiny_options();
+  set(options, "model.path", "run/model");
+  set(options, "algo.advantage", "gae");
+  EXPECT_RL_OK(rl_model_open(run.runtime, options, RL_USE_TRAIN, &model, &err));
+  EXPECT_RL_OK(rl_trainer_create(model, nullptr, &trainer, &err));
+  EXPECT_RL_OK(rl_trainer_save(trainer, &checkpoint, &bytes, &err));
+  rl_bytes_release(bytes);
+  EXPECT_RL_OK(rl_profiler_create(run.runtime, &profiler, &err));
+  EXPECT_RL_OK(rl_buffer_set_runtime(host.buffer, run.runtime, &err));
+  EXPECT_RL_OK(rl_buffer_put_batch(host.buffer, host.batch, &err));
+  const std::string path = "run/file";
+  EXPECT_RL_OK(rl_buffer_save(host.buffer, path.data(), path.size(), nullptr, 0, &err));
+
+  const int64_t open_before = files.num_open();  // those of the pipeline
+  const auto expect_io = [&](const char* what, auto&& call) {
+    files.fail_at(1);
+    EXPECT_EQ(call(), RL_IO) << what;
+    files.fail_at(0);
+  };
+  expect_io("plan", [&] {
+    rl_plan* plan = nullptr;
+    return rl_plan_create_hosted(run.runtime, options, RL_USE_TRAIN, &plan, nullptr);
+  });
+  expect_io("trainer_create", [&] {
+    rl_trainer* other = nullptr;
+    return rl_trainer_create(model, nullptr, &other, nullptr);
+  });
+  expect_io("trainer_save", [&] { return rl_trainer_save(trainer, &checkpoint, &bytes, nullptr); });
+  expect_io("trainer_load", [&] {
+    return rl_trainer_load(trainer, checkpoint.dir, RL_NUL_TERMINATED, &bytes, nullptr);
+  });
+  expect_io("trainer_save_critic", [&] {
+    return rl_trainer_save_critic(trainer, "run/critic", RL_NUL_TERMINATED, RL_DTYPE_F32, 0,
+                                  nullptr);
+  });
+  expect_io("buffer_save", [&] {
+    return rl_buffer_save(host.buffer, path.data(), path.size(), nullptr, RL_SAVE_REPLACE, nullptr);
+  });
+  expect_io("buffer_load", [&] {
+    return rl_buffer_load(host.buffer, path.data(), path.size(), nullptr, &count, nullptr);
+  });
+  expect_io("buffer_get_file_info", [&] {
+    rl_buffer_file_info info;
+    rl_buffer_file_info_init(&info, sizeof info);
+    return rl_buffer_get_hosted_file_info(run.runtime, path.data(), path.size(), &info, nullptr);
+  });
+  expect_io("profiler_write_trace",
+            [&] { return rl_profiler_write_trace(profiler, path.data(), path.size(), nullptr); });
+  expect_io("pipeline_checkpoint",
+            [&] { return rl_pipeline_checkpoint(run.pipeline, 0, &bytes, nullptr); });
+  rl_profiler_destroy(profiler);
+  rl_trainer_destroy(trainer);
+  rl_model_destroy(model);
+  rl_options_destroy(options);
+  EXPECT_EQ(files.num_open(), open_before);
+}
+
 // A listing of one name that is none, in place of the host's.
 const char* listed_name = nullptr;
 size_t listed_len = 0;
