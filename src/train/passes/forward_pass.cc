@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "model/value_head.h"
 #include "ops/compute.h"
+#include "train/passes/head_rows.h"
 #include "train/passes/output_tensor.h"
 #include "train/passes/pass_rules.h"
 
@@ -92,14 +93,7 @@ void ForwardPass::run(std::span<const PackItem> items, WantedTokens which,
 }
 
 void ForwardPass::head_of(std::span<const WantedRow> chunk) {
-  rows_.clear();
-  ids_.clear();
-  inv_temperature_.clear();
-  for (const WantedRow& w : chunk) {
-    rows_.push_back(w.row);
-    ids_.push_back(w.id);
-    inv_temperature_.push_back(w.inv_temperature);
-  }
+  set_head_rows(chunk, rows_, ids_, inv_temperature_);
   gather_rows(model_, buffers_.forward.hidden, rows_, buffers_.head);
   head_forward(model_, inv_temperature_, buffers_.head);
 }

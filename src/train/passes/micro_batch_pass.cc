@@ -7,19 +7,13 @@
 #include "core/error.h"
 #include "model/value_head.h"
 #include "ops/compute.h"
+#include "train/passes/head_rows.h"
 
 namespace rl {
 
 HeadChunk MicroBatchPass::forward_chunk(const Model& model, const ForwardBuffers& forward,
                                         HeadBuffers& head, std::span<const WantedRow> wanted) {
-  rows_.clear();
-  ids_.clear();
-  inv_temperature_.clear();
-  for (const WantedRow& w : wanted) {
-    rows_.push_back(w.row);
-    ids_.push_back(w.id);
-    inv_temperature_.push_back(w.inv_temperature);
-  }
+  set_head_rows(wanted, rows_, ids_, inv_temperature_);
   gather_rows(model, forward.hidden, rows_, head);
   head_forward(model, inv_temperature_, head);
   logprobs_.resize(wanted.size());

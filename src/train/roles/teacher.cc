@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "train/passes/head_rows.h"
 #include "train/passes/pass_rules.h"
 
 namespace rl {
@@ -50,14 +51,7 @@ void Teacher::score(const MicroBatch& micro, std::span<const std::span<float>> o
   const auto most = static_cast<size_t>(buffers_.head.max_rows);
   for (size_t at = 0; at < wanted.size(); at += most) {
     const auto chunk = wanted.subspan(at, std::min(most, wanted.size() - at));
-    rows_.clear();
-    ids_.clear();
-    inv_temperature_.clear();
-    for (const WantedRow& w : chunk) {
-      rows_.push_back(w.row);
-      ids_.push_back(w.id);
-      inv_temperature_.push_back(w.inv_temperature);
-    }
+    set_head_rows(chunk, rows_, ids_, inv_temperature_);
     gather_rows(model_, buffers_.forward.hidden, rows_, buffers_.head);
     head_forward(model_, inv_temperature_, buffers_.head);
     logprobs_.resize(chunk.size());
