@@ -57,23 +57,38 @@ static void next(const char *name, known *k, void *function) {
   memcpy(function, &address, sizeof address);
 }
 
-/* A whole line in one write: several processes may append at once. It is tried again with the next
- * call where the file cannot be opened, as in a process without free descriptors. */
+/* Lines that could not be written when noted, as in a process without free descriptors. */
+static char late[4096];
+static _Atomic size_t late_length;
+
+static int append(const char *text, size_t length) {
+  const char *path = getenv("RL_CODES_FILE");
+  int file, whole;
+  if (path == NULL) return 1;
+  file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file < 0) return 0;
+  whole = write(file, text, length) == (ssize_t)length;
+  close(file);
+  return whole;
+}
+
+__attribute__((destructor)) static void append_late(void) {
+  const size_t length = atomic_load_explicit(&late_length, memory_order_relaxed);
+  if (length != 0 && length <= sizeof late) append(late, length);
+}
+
+/* A whole line in one write: several processes may append at once. */
 static rl_status note(const char *name, known *k, rl_status status) {
   const uint64_t bit = UINT64_C(1) << (status & 63);
   char line[128];
-  const char *path;
-  int file, length;
+  size_t length, at;
   if ((atomic_load_explicit(&k->seen, memory_order_relaxed) & bit) != 0) return status;
-  path = getenv("RL_CODES_FILE");
-  if (path == NULL) return status;
-  file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file < 0) return status;
-  length = snprintf(line, sizeof line, "%s %d\\n", name, (int)status);
-  if (write(file, line, (size_t)length) == length) {
-    atomic_fetch_or_explicit(&k->seen, bit, memory_order_relaxed);
+  length = (size_t)snprintf(line, sizeof line, "%s %d\\n", name, (int)status);
+  if (!append(line, length)) {
+    at = atomic_fetch_add_explicit(&late_length, length, memory_order_relaxed);
+    if (at + length <= sizeof late) memcpy(late + at, line, length);
   }
-  close(file);
+  atomic_fetch_or_explicit(&k->seen, bit, memory_order_relaxed);
   return status;
 }
 """
