@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "formats/open/open_weight_source.h"
 #include "pipeline/config/run_options.h"
