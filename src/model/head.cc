@@ -65,6 +65,12 @@ void head_scores(const Model& model, const HeadBuffers& b, std::span<const int32
   head_logprobs(model.compute(), {b.z, b.stats, b.vocab, ids, out.logprobs, out.entropies});
 }
 
+void sample_from_head(const Model& model, const HeadBuffers& b, std::span<const SampleRow> rows,
+                      std::byte* scratch, std::span<TokenChoice> choices) {
+  sample_rows(model.compute(),
+              {rows, b.z, b.tiles, b.stats, b.vocab, b.tile_width, scratch, choices});
+}
+
 void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers& b) {
   const int64_t rows = static_cast<int64_t>(args.ids.size()), hidden = model.config().hidden;
   Compute& compute = model.compute();

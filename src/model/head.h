@@ -6,12 +6,10 @@
 
 #include "model/backward_weights.h"
 #include "model/model.h"
-#include "ops/logprob.h"
+#include "ops/head_ops.h"
+#include "ops/sample_ops.h"
 
 namespace rl {
-
-// The factor that scales logits at this temperature (> 0), in sampling and in training alike.
-inline float inverse_temperature(float temperature) { return 1.0f / temperature; }
 
 // Working memory of a chunk of up to max_rows rows; d_logits only when a backward follows. Empty
 // for a model with a scalar head (model/value_head.h).
@@ -44,16 +42,18 @@ inline void head_forward(const Model& model, std::span<const float> inv_temperat
   head_forward(model, model.trained(), inv_temperature, buffers);
 }
 
-inline float head_logprob(const HeadBuffers& b, int64_t row, int64_t id) {
-  return log_prob(b.z[row * b.vocab + id], b.stats[row]);
-}
-
 // Log-probs of one id per row, after head_forward; entropies too unless the span is empty.
 struct HeadScores {
   std::span<float> logprobs, entropies;
 };
 void head_scores(const Model& model, const HeadBuffers& buffers, std::span<const int32_t> ids,
                  const HeadScores& out);
+
+// A choice for each of the rows, after head_forward with the inv_temperature() of their parameters.
+// scratch: sample_scratch_bytes() of the device's threads.
+void sample_from_head(const Model& model, const HeadBuffers& buffers,
+                      std::span<const SampleRow> rows, std::byte* scratch,
+                      std::span<TokenChoice> choices);
 
 struct HeadBackwardArgs {
   BackwardWeights& packed;

@@ -16,6 +16,9 @@
 
 namespace rl {
 
+// The factor that scales logits at this temperature (> 0), in sampling and in training alike.
+inline float inverse_temperature(float temperature) { return 1.0f / temperature; }
+
 // to[i] = from[rows[i]], rows of `row_bytes` bytes.
 struct GatherRowsArgs {
   const std::byte* from;

@@ -5,19 +5,12 @@
 #include "ops/forward_ops.h"
 #include "ops/head_ops.h"
 #include "ops/optimizer_ops.h"
+#include "ops/sample_ops.h"
 #include "ops/weight_ops.h"
 
 namespace rl {
 
 class Compute;
-
-// Host code that runs for many rows at once, such as sampling: task(row, area) for every row in [0,
-// count). area is in [0, Compute::num_threads()) and selects scratch: no two calls that run at the
-// same time have the same. It is meant for decisions of the host, not for arithmetic on tensors.
-struct ForEachRowArgs {
-  int64_t count;
-  FunctionRef<void(int64_t row, int area)> task;
-};
 
 #define RL_OPS(OP)                                     \
   OP(embed_rows, EmbedRowsArgs)                        \
@@ -53,7 +46,7 @@ struct ForEachRowArgs {
   OP(copy_bytes, CopyBytesArgs)                        \
   OP(squared_norm, SquaredNormArgs)                    \
   OP(adamw, AdamwArgs)                                 \
-  OP(for_each_row, ForEachRowArgs)
+  OP(sample_rows, SampleRowsArgs)
 
 struct OpTable {
 #define RL_OP_ENTRY(name, Args) void (*name)(Compute&, const Args&) = nullptr;

@@ -167,13 +167,12 @@ void Engine::Impl::sample_chunk(size_t first_row, size_t rows, size_t first_targ
   const int64_t start_ns = clock.now_ns();
   head_forward(model, *weights, scales, head);
   meter.computed(clock.now_ns() - start_ns);
-  const auto base = static_cast<int64_t>(first_row);
-  const auto sample_row = [&](int64_t i, int area) {
-    const SampleTarget& target = targets[static_cast<size_t>(i)];
-    choices[first_target + static_cast<size_t>(i)] =
-        sample_target(target, target.logits_index - base, area);
-  };
-  for_each_row(model.compute(), {static_cast<int64_t>(count), sample_row});
+  sample_rows.clear();
+  for (const SampleTarget& t : targets) {
+    sample_rows.push_back(sample_row(t, t.logits_index - static_cast<int64_t>(first_row)));
+  }
+  sample_from_head(model, head, sample_rows, sampling_scratch,
+                   std::span(choices).subspan(first_target, count));
 }
 
 // The head runs a second time, over rows of prompts.
@@ -208,7 +207,7 @@ void Engine::Impl::measure_prompt(const ScheduledRows& rows, int64_t first_row) 
   active.prompt_measured = begin + rows.rows >= last;
 }
 
-TokenChoice Engine::Impl::sample_target(const SampleTarget& target, int64_t row, int area) {
+SampleRow Engine::Impl::sample_row(const SampleTarget& target, int64_t row) const {
   const Request& request = target.sequence->request->request;
   const Sample& sample = *target.sequence->sample;
   const auto position = static_cast<uint32_t>(sample.ids.size());
@@ -216,9 +215,13 @@ TokenChoice Engine::Impl::sample_target(const SampleTarget& target, int64_t row,
   const int64_t generated = target.sequence->response_tokens();
   std::span<const int32_t> forbidden;
   if (generated < request.min_new_tokens) forbidden = request.stop_token_ids;
-  return sampler.choose(
-      head, row, {request.sampling, sample.ids, static_cast<size_t>(generated), forbidden, u},
-      area);
+  return {row,
+          &request.sampling,
+          u,
+          sample.ids,
+          static_cast<size_t>(generated),
+          forbidden,
+          request.sampling.top_logprobs};
 }
 
 // The last thing that can fail in a step: every sampled token may end its sample.

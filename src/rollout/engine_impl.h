@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "core/error.h"
+#include "ops/sample_ops.h"
 #include "rollout/batch_builder.h"
 #include "rollout/engine.h"
 #include "rollout/engine_meter.h"
 #include "rollout/engine_setup.h"
-#include "rollout/sampler.h"
 #include "rollout/scheduler.h"
 #include "rollout/slot_lanes.h"
 
@@ -40,7 +40,7 @@ struct Engine::Impl {
                   blocks, swap),
         weights(&model.published()),
         builder(options.max_num_batched_tokens, options.max_num_seqs),
-        sampler(model.config().vocab, model.compute().num_threads(), workspace + plan.sampler),
+        sampling_scratch(workspace + plan.sampler),
         tokenizer(tokenizer),
         tracer(tracer),
         clock(tracer != nullptr ? tracer->clock() : real_clock()),
@@ -49,6 +49,7 @@ struct Engine::Impl {
     RL_CHECK(workspace != nullptr);
     version = weights->version();
     release = weights->release();
+    sample_rows.reserve(static_cast<size_t>(options.max_num_seqs));
     choices.reserve(static_cast<size_t>(options.max_num_seqs));
     scales.reserve(static_cast<size_t>(head.max_rows));
     prompt_rows.reserve(static_cast<size_t>(head.max_rows));
@@ -63,7 +64,7 @@ struct Engine::Impl {
   void sample_chunk(size_t first_row, size_t rows, size_t first_target, size_t count);
   void measure_prompts(const StepSchedule& schedule);
   void measure_prompt(const ScheduledRows& rows, int64_t first_row);
-  TokenChoice sample_target(const SampleTarget& target, int64_t row, int area);
+  SampleRow sample_row(const SampleTarget& target, int64_t row) const;
   void make_room_for_results();
   void apply();
   void append(const SampleTarget& target, const TokenChoice& choice, int64_t now_ns);
@@ -91,15 +92,16 @@ struct Engine::Impl {
   uint64_t version = 0;        // that blocks were computed with
   uint64_t release = 0;        // of the same weights
   BatchBuilder builder;
-  Sampler sampler;
+  std::byte* const sampling_scratch;
   const Tokenizer* tokenizer;
   const Tracer* tracer;
   const Clock& clock;
   EngineMeter meter;
   SlotLanes lanes;
-  std::vector<TokenChoice> choices;  // of builder.sample_targets()
-  std::vector<float> scales;         // of the rows in the head
-  std::vector<int32_t> prompt_rows;  // whose tokens are measured
+  std::vector<SampleRow> sample_rows;  // that are in the head
+  std::vector<TokenChoice> choices;    // of builder.sample_targets()
+  std::vector<float> scales;           // of the rows in the head
+  std::vector<int32_t> prompt_rows;    // whose tokens are measured
   std::vector<SamplePtr> finished;
   std::vector<NonFinite> nonfinite;
 };

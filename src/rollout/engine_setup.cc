@@ -7,8 +7,8 @@
 #include "core/arena.h"
 #include "core/checked.h"
 #include "core/error.h"
+#include "ops/sample_ops.h"
 #include "rollout/request_check.h"
-#include "rollout/sampler.h"
 
 namespace rl {
 namespace {
@@ -27,7 +27,7 @@ EngineWorkspace plan_workspace(const ModelConfig& config, const KvShape& kv, int
   const uint64_t head =
       plan.add_region("head", HeadBuffers::bytes(config, kv.dtype(), head_rows(options), false));
   const uint64_t sampler =
-      plan.add_region("sampler", Sampler::scratch_bytes(config.vocab, num_threads));
+      plan.add_region("sampler", sample_scratch_bytes(config.vocab, num_threads));
   const uint64_t swap = plan.add_region("swap", swap_bytes(kv, options));
   return {forward, head, sampler, swap, plan.total_bytes()};
 }

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "data/sample.h"
-#include "rollout/sampler.h"
+#include "ops/sample_ops.h"
 
 namespace rl {
 

@@ -8,6 +8,7 @@
 
 #include "support/compute_dtypes.h"
 #include "support/golden_tensors.h"
+#include "support/head_logprob.h"
 #include "support/tiny_model.h"
 
 namespace rl::testing {

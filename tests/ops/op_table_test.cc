@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "device/cpu/executors.h"
 #include "ops/compute.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -53,30 +52,15 @@ TEST(OpTable, AMissingOpIsNamedWhenTheComputeIsMade) {
   EXPECT_NE(refusal.find("rope_rows_backward"), std::string::npos) << refusal;
 }
 
-TEST(OpTable, EveryOpIsRequired){
+TEST(OpTable, EveryOpIsRequired) {
 #define RL_OP_MISSING(name, Args)                                             \
   {                                                                           \
     OpTable table = cpu_ops();                                                \
     table.name = nullptr;                                                     \
     EXPECT_NE(refusal_of(table).find(" " #name), std::string::npos) << #name; \
   }
-    RL_OPS(RL_OP_MISSING)
+  RL_OPS(RL_OP_MISSING)
 #undef RL_OP_MISSING
-}
-
-TEST(OpTable, RowsOfTheHostRunOnceEachWithAFreeArea) {
-  const auto executor = make_thread_executor(2);
-  const auto compute = make_cpu_compute(*executor, Dtype::kF32);
-  std::vector<int> runs(100, 0);
-  std::vector<int> areas(100, -1);
-  for_each_row(*compute, {100, [&](int64_t row, int area) {
-                            ++runs[static_cast<size_t>(row)];
-                            areas[static_cast<size_t>(row)] = area;
-                          }});
-  for (size_t i = 0; i < runs.size(); ++i) {
-    EXPECT_EQ(runs[i], 1);
-    EXPECT_TRUE(areas[i] >= 0 && areas[i] < compute->num_threads());
-  }
 }
 
 }  // namespace

@@ -118,9 +118,5 @@ void adamw(Compute&, const AdamwArgs& a) {
   }
 }
 
-void for_each_row(Compute&, const ForEachRowArgs& a) {
-  for (int64_t row = 0; row < a.count; ++row) a.task(row, 0);
-}
-
 }  // namespace reference
 }  // namespace rl::testing

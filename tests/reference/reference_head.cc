@@ -2,7 +2,11 @@
 // two fp32 differences that its contract fixes, so that the sampler and the trainer agree.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <span>
+#include <vector>
 
+#include "core/error.h"
 #include "reference_device.h"
 #include "reference_elements.h"
 
@@ -28,6 +32,65 @@ RowStats stats_of(const RowSums& row) {
   const double log_sum = std::log(row.sum);
   return {static_cast<float>(row.max), static_cast<float>(log_sum), static_cast<float>(row.sum),
           static_cast<float>(log_sum - row.weighted / row.sum)};
+}
+
+// The smallest id whose cumulative probability exceeds u.
+int32_t sample_plain(std::span<const float> z, const RowStats& stats, double u) {
+  double sum = 0, cumulative = 0;
+  for (const float v : z) sum += std::exp(static_cast<double>(v) - stats.max);
+  for (size_t id = 0; id < z.size(); ++id) {
+    cumulative += std::exp(static_cast<double>(z[id]) - stats.max);
+    if (cumulative > u * sum) return static_cast<int32_t>(id);
+  }
+  return static_cast<int32_t>(z.size()) - 1;
+}
+
+// Through the distribution of algo/sampling; false if it is not finite.
+bool sample_filtered(std::span<const float> z, const SampleRow& row, TokenChoice& choice) {
+  TokenDistribution distribution(z.size());
+  try {
+    distribution.assign(*row.params,
+                        {z, true, row.previous_ids, row.num_generated, row.forbidden_ids});
+  } catch (const Error& error) {
+    if (error.code == Code::kNonFinite) return false;
+    throw;
+  }
+  const SampledToken token = distribution.sample(row.u);
+  choice.id = token.id;
+  choice.logprob_sampled = token.log_prob;
+  return true;
+}
+
+void fill_top(std::span<const float> z, const RowStats& stats, int32_t count, TokenChoice& choice) {
+  std::vector<int32_t> ids(z.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  const auto at = [&](int32_t id) { return z[static_cast<size_t>(id)]; };
+  std::ranges::stable_sort(ids, [&](int32_t a, int32_t b) { return at(a) > at(b); });
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    choice.top_ids[i] = ids[i];
+    choice.top_logprobs[i] = log_prob(at(ids[i]), stats);
+  }
+}
+
+TokenChoice choose(std::span<const float> z, const RowStats& stats, const SampleRow& row) {
+  TokenChoice choice;
+  if (!std::isfinite(stats.max) || !std::isfinite(stats.log_sum)) return choice;
+  const SamplingParams& params = *row.params;
+  const bool plain = is_plain(params) && row.forbidden_ids.empty();
+  const bool greedy =
+      params.temperature == 0 && !has_logit_rules(params) && row.forbidden_ids.empty();
+  if (plain) {
+    choice.id = sample_plain(z, stats, row.u);
+  } else if (greedy) {
+    choice.id = static_cast<int32_t>(std::ranges::max_element(z) - z.begin());
+  } else if (!sample_filtered(z, row, choice)) {
+    return choice;
+  }
+  choice.logprob = log_prob(z[static_cast<size_t>(choice.id)], stats);
+  if (plain) choice.logprob_sampled = choice.logprob;
+  fill_top(z, stats, row.top_logprobs, choice);
+  choice.finite = true;
+  return choice;
 }
 
 }  // namespace
@@ -98,6 +161,13 @@ void head_logits_backward(Compute& compute, const HeadLogitsBackwardArgs& a) {
       if (a.d_tempered != nullptr) d += a.d_tempered[first + v];
       put(compute.dtype(), a.d_logits, first + v, d * a.inv_temperature[r]);
     }
+  }
+}
+
+void sample_rows(Compute&, const SampleRowsArgs& a) {
+  for (size_t i = 0; i < a.rows.size(); ++i) {
+    const std::span z(a.z + a.rows[i].row * a.vocab, static_cast<size_t>(a.vocab));
+    a.choices[i] = choose(z, a.stats[a.rows[i].row], a.rows[i]);
   }
 }
 

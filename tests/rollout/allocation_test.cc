@@ -27,8 +27,8 @@
 #include "core/arena.h"
 #include "core/error.h"
 #include "rollout/engine_fixture.h"
-#include "rollout/sampler.h"
 #include "support/compute_dtypes.h"
+#include "support/head_row.h"
 #include "support/random_values.h"
 #include "text/tokenizer.h"
 
@@ -187,32 +187,23 @@ constexpr int64_t kVocab = 1500;
 
 void expect_draws_without_allocation(const SamplingParams& params,
                                      const std::vector<int32_t>& forbidden) {
-  ModelConfig config;
-  config.vocab = kVocab;
-  config.hidden = 16;
-  const Arena arena("test head", HeadBuffers::bytes(config, Dtype::kF32, 1, false));
-  HeadBuffers head(config, Dtype::kF32, 1, false, arena.data());
-  const std::vector<float> logits = random_values(kVocab, 4, 6.0f);
-  std::copy(logits.begin(), logits.end(), head.z);
-  for (int64_t t = 0; t < head.num_tiles; ++t) {
-    const int64_t first = t * head.tile_width;
-    head.tiles[t] = scale_and_measure(head.z + first, std::min(head.tile_width, kVocab - first),
-                                      inv_temperature(params));
-  }
-  head.stats[0] = combine_tiles(head.tiles, head.num_tiles);
-  const Arena scratch("test scratch", Sampler::scratch_bytes(kVocab, 1));
-  Sampler sampler(kVocab, 1, scratch.data());
+  const auto executor = make_thread_executor(1);
+  const auto compute = make_cpu_compute(*executor, Dtype::kF32);
+  const HeadRow row(random_values(kVocab, 4, 6.0f), inv_temperature(params));
+  const Arena scratch("test scratch", sample_scratch_bytes(kVocab, 1));
   const std::vector<int32_t> ids = {1, 2, 3, 3, 900, 900, 900};
   int finite = 0;
   expect_no_allocation([&] {
     for (int i = 0; i < 50; ++i) {
-      finite += sampler.choose(head, 0, {params, ids, 5, forbidden, i / 50.0}, 0).finite;
+      finite += row.choose(*compute, {0, &params, i / 50.0, ids, 5, forbidden, params.top_logprobs},
+                           scratch.data())
+                    .finite;
     }
   });
   EXPECT_EQ(finite, 50);
 }
 
-TEST_F(Allocation, ASamplerSamplesWithout) {
+TEST_F(Allocation, SamplingAllocatesNothing) {
   SamplingParams plain, greedy, filtered, ruled;
   plain.top_logprobs = 20;
   greedy.temperature = 0;
@@ -253,7 +244,7 @@ TEST_F(Allocation, TheFirstFilteredRequestTakesNoScratchFromTheHeap) {
   test.engine.submit(filtered);
   test.engine.step();
   const int64_t grown = held() - before;  // below 0 where the heap shrank
-  EXPECT_LT(grown, static_cast<int64_t>(Sampler::scratch_bytes(tiny.model->config().vocab, 4) / 2));
+  EXPECT_LT(grown, static_cast<int64_t>(sample_scratch_bytes(tiny.model->config().vocab, 4) / 2));
   EXPECT_EQ(test.run().size(), 1u);
 }
 #endif

@@ -10,6 +10,7 @@
 
 #include "rollout/engine_fixture.h"
 #include "support/compute_dtypes.h"
+#include "support/head_logprob.h"
 
 namespace rl::testing {
 namespace {

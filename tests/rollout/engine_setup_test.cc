@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/sample_ops.h"
 #include "rollout/request_check.h"
-#include "rollout/sampler.h"
 #include "support/expect_error.h"
 #include "support/tiny_model.h"
 
@@ -30,7 +30,7 @@ TEST_F(EngineSetup, RegionsFollowEachOtherAndHaveTheBytesOfWhatIsInThem) {
   EXPECT_EQ(w.forward, 0u);
   EXPECT_EQ(w.head - w.forward, aligned(ForwardBuffers::bytes(config, model.kv_shape(), 96, 2)));
   EXPECT_EQ(w.sampler - w.head, aligned(HeadBuffers::bytes(config, Dtype::kF32, 5, false)));
-  EXPECT_EQ(w.swap - w.sampler, aligned(Sampler::scratch_bytes(config.vocab, 2)));
+  EXPECT_EQ(w.swap - w.sampler, aligned(sample_scratch_bytes(config.vocab, 2)));
   EXPECT_EQ(w.total - w.swap, aligned(3 * model.kv_shape().block_bytes()));
   EXPECT_EQ(engine_workspace_bytes(model, options), w.total);
 }

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "support/head_logprob.h"
 #include "support/tiny_model.h"
 
 namespace rl::testing {

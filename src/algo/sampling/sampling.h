@@ -102,6 +102,11 @@ class TokenDistribution {
   double total_mass() const { return total_mass_; }
 
  private:
+  // Not initialised: a vocabulary of them would have to be written for every row.
+  struct Count {
+    Count() {}
+    int32_t n;
+  };
   void apply_rules(const SamplingParams& params, const SamplingRow& row);
   void penalise(const SamplingParams& params, const SamplingRow& row);
   void temper(float scale);
@@ -114,7 +119,7 @@ class TokenDistribution {
   std::pmr::vector<float> mass_;
   std::pmr::vector<float> order_;
   std::pmr::vector<Entry> kept_;
-  std::pmr::vector<int32_t> counts_;  // by id
+  std::pmr::vector<Count> counts_;  // by id
   double total_mass_ = 0;
   double log_total_mass_ = 0;
 };

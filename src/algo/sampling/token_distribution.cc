@@ -96,11 +96,11 @@ void TokenDistribution::penalise(const SamplingParams& params, const SamplingRow
   require_in_row("previous_ids", ids, x_.size());
   RL_CHECK(row.num_generated <= ids.size());
   const float scale = row.tempered ? tempering(params) : 1.0f;
-  for (const int32_t id : ids) counts_[static_cast<size_t>(id)] = 0;
-  for (const int32_t id : ids.last(row.num_generated)) ++counts_[static_cast<size_t>(id)];
+  for (const int32_t id : ids) counts_[static_cast<size_t>(id)].n = 0;
+  for (const int32_t id : ids.last(row.num_generated)) ++counts_[static_cast<size_t>(id)].n;
   for (const int32_t id : ids) {
     const auto i = static_cast<size_t>(id);
-    const int32_t count = std::exchange(counts_[i], kDone);
+    const int32_t count = std::exchange(counts_[i].n, kDone);
     if (count == kDone) continue;
     x_[i] = penalised(x_[i], params.repetition_penalty);
     if (count == 0) continue;

@@ -50,11 +50,4 @@ std::unique_ptr<Compute> make_cpu_compute(Executor& executor, Dtype dtype, Arena
 
 uint64_t cpu_workspace_bytes(int num_threads) { return cpu_device().workspace_bytes(num_threads); }
 
-namespace cpu {
-
-void for_each_row(Compute& compute, const ForEachRowArgs& args) {
-  cpu_of(compute).executor().parallel_for(args.count, args.task);
-}
-
-}  // namespace cpu
 }  // namespace rl

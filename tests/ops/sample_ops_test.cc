@@ -1,6 +1,6 @@
-// The sampler on rows filled by hand: against the goldens of the filters, and its plain and greedy
+// Sampling from rows filled by hand: against the goldens of the filters, and the plain and greedy
 // paths.
-#include "rollout/sampler.h"
+#include "ops/sample_ops.h"
 
 #include <gtest/gtest.h>
 
@@ -11,50 +11,24 @@
 #include <nlohmann/json.hpp>
 
 #include "core/arena.h"
+#include "device/cpu/executors.h"
+#include "support/head_row.h"
 
-namespace rl {
+namespace rl::testing {
 namespace {
-
-// One row of logits as the head leaves it.
-class Row {
- public:
-  Row(const std::vector<float>& logits, float inv_temperature)
-      : config_(config_of(logits)),
-        arena_("test head", HeadBuffers::bytes(config_, Dtype::kF32, 1, false)),
-        head(config_, Dtype::kF32, 1, false, arena_.data()) {
-    std::copy(logits.begin(), logits.end(), head.z);
-    for (int64_t tile = 0; tile < head.num_tiles; ++tile) {
-      const int64_t first = tile * head.tile_width;
-      const int64_t n = std::min(head.tile_width, head.vocab - first);
-      head.tiles[tile] = scale_and_measure(head.z + first, n, inv_temperature);
-    }
-    head.stats[0] = combine_tiles(head.tiles, head.num_tiles);
-  }
-
- private:
-  static ModelConfig config_of(const std::vector<float>& logits) {
-    ModelConfig config;
-    config.vocab = static_cast<int64_t>(logits.size());
-    config.hidden = 16;
-    return config;
-  }
-  ModelConfig config_;
-  Arena arena_;
-
- public:
-  HeadBuffers head;
-};
 
 TokenChoice choose(const std::vector<float>& logits, const SamplingParams& params,
                    const std::vector<int32_t>& previous, double u,
                    const std::vector<int32_t>& forbidden = {}) {
-  Row row(logits, inv_temperature(params));
+  const auto executor = make_thread_executor(1);
+  const auto compute = make_cpu_compute(*executor, Dtype::kF32);
+  const HeadRow row(logits, inv_temperature(params));
   const auto vocab = static_cast<int64_t>(logits.size());
-  const Arena scratch("test scratch", Sampler::scratch_bytes(vocab, 1));
-  std::memset(scratch.data(), 0x7f, scratch.bytes());
-  Sampler sampler(vocab, 1, scratch.data());
-  std::memset(scratch.data(), 0x7f, scratch.bytes());  // as training does between two rollouts
-  return sampler.choose(row.head, 0, {params, previous, previous.size(), forbidden, u}, 0);
+  const Arena scratch("test scratch", sample_scratch_bytes(vocab, 1));
+  std::memset(scratch.data(), 0x7f, scratch.bytes());  // as other ops leave it
+  return row.choose(*compute,
+                    {0, &params, u, previous, previous.size(), forbidden, params.top_logprobs},
+                    scratch.data());
 }
 
 // A deterministic row that spans several tiles and ends inside one.
@@ -76,7 +50,7 @@ std::vector<float> logits_of(const nlohmann::json& golden, const std::string& na
   return logits;
 }
 
-TEST(Sampler, DrawsAndLogprobsMatchTheGoldens) {
+TEST(SampleRows, DrawsAndLogprobsMatchTheGoldens) {
   const auto golden = sampling_golden();
   int filtered = 0, plain = 0;
   for (const auto& item : golden.at("cases")) {
@@ -109,7 +83,7 @@ TEST(Sampler, DrawsAndLogprobsMatchTheGoldens) {
   EXPECT_GT(plain, 10);
 }
 
-TEST(Sampler, StoredLogprobIsThatOfTheWholeTemperedSoftmax) {
+TEST(SampleRows, StoredLogprobIsThatOfTheWholeTemperedSoftmax) {
   const std::vector<float> logits = {1.0f, 2.5f, -0.5f, 2.0f};
   SamplingParams params;
   params.temperature = 0.5f;
@@ -122,7 +96,7 @@ TEST(Sampler, StoredLogprobIsThatOfTheWholeTemperedSoftmax) {
   EXPECT_NEAR(c.logprob_sampled, -std::log1p(std::exp(-1.0)), 1e-6);
 }
 
-TEST(Sampler, PlainAndFilteredPathsAgreeOnLongRows) {
+TEST(SampleRows, PlainAndFilteredPathsAgreeOnLongRows) {
   const std::vector<float> logits = long_row();
   SamplingParams plain, filtered;
   filtered.logit_bias = {{0, 0.0f}};
@@ -140,7 +114,7 @@ TEST(Sampler, PlainAndFilteredPathsAgreeOnLongRows) {
   EXPECT_GE(equal, 399);
 }
 
-TEST(Sampler, RulesShapeSamplingButNotTheStoredLogprob) {
+TEST(SampleRows, RulesShapeSamplingButNotTheStoredLogprob) {
   const std::vector<float> logits = {1.0f, 2.0f, 3.0f, 2.0f};
   const auto stored = [&](int32_t id, double scale) {
     double sum = 0;
@@ -164,7 +138,7 @@ TEST(Sampler, RulesShapeSamplingButNotTheStoredLogprob) {
   EXPECT_NEAR(high.logprob, stored(3, 2), 1e-6);
 }
 
-TEST(Sampler, ForbiddenIdsAreNotChosenByAnyPath) {
+TEST(SampleRows, ForbiddenIdsAreNotChosenByAnyPath) {
   const std::vector<float> logits = {1.0f, 9.0f, 3.0f};
   SamplingParams plain, greedy, filtered;
   greedy.temperature = 0;
@@ -177,7 +151,7 @@ TEST(Sampler, ForbiddenIdsAreNotChosenByAnyPath) {
   }
 }
 
-TEST(Sampler, TheMostProbableIdsComeWithTheLogprobsOfTheWholeSoftmax) {
+TEST(SampleRows, TheMostProbableIdsComeWithTheLogprobsOfTheWholeSoftmax) {
   const std::vector<float> logits = long_row();
   SamplingParams plain, greedy, ruled;
   greedy.temperature = 0;
@@ -186,10 +160,10 @@ TEST(Sampler, TheMostProbableIdsComeWithTheLogprobsOfTheWholeSoftmax) {
   ruled.allowed_token_ids = {4};
   for (SamplingParams params : {plain, greedy, ruled}) {
     params.top_logprobs = 20;
-    Row row(logits, inv_temperature(params));
+    const HeadRow row(logits, inv_temperature(params));
     const TokenChoice c = choose(logits, params, {}, 0.3);
     for (size_t i = 0; i < 20; ++i) {
-      EXPECT_EQ(c.top_logprobs[i], head_logprob(row.head, 0, c.top_ids[i]));
+      EXPECT_EQ(c.top_logprobs[i], row.logprob(c.top_ids[i]));
       if (i == 0) continue;
       const auto a = static_cast<size_t>(c.top_ids[i - 1]), b = static_cast<size_t>(c.top_ids[i]);
       EXPECT_TRUE(logits[a] > logits[b] || (logits[a] == logits[b] && a < b));
@@ -204,7 +178,7 @@ TEST(Sampler, TheMostProbableIdsComeWithTheLogprobsOfTheWholeSoftmax) {
   }
 }
 
-TEST(Sampler, GreedyTakesTheLowestOfEqualIdsAtTemperatureOne) {
+TEST(SampleRows, GreedyTakesTheLowestOfEqualIdsAtTemperatureOne) {
   SamplingParams params;
   params.temperature = 0;
   const TokenChoice c = choose({0.0f, 3.0f, 3.0f, 1.0f}, params, {}, 0.9);
@@ -213,7 +187,7 @@ TEST(Sampler, GreedyTakesTheLowestOfEqualIdsAtTemperatureOne) {
   EXPECT_NEAR(c.logprob, 3 - std::log(1 + 2 * std::exp(3.0) + std::exp(1.0)), 1e-6);
 }
 
-TEST(Sampler, GreedyFollowsTheRepetitionPenalty) {
+TEST(SampleRows, GreedyFollowsTheRepetitionPenalty) {
   SamplingParams params;
   params.temperature = 0;
   params.repetition_penalty = 2.0f;
@@ -222,7 +196,7 @@ TEST(Sampler, GreedyFollowsTheRepetitionPenalty) {
   EXPECT_EQ(c.logprob_sampled, 0.0f);
 }
 
-TEST(Sampler, RowsWithALogitThatIsNotFiniteAreNotSampled) {
+TEST(SampleRows, RowsWithALogitThatIsNotFiniteAreNotSampled) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = HUGE_VALF;
   SamplingParams plain, greedy, filtered, overflow;
   greedy.temperature = 0;
@@ -244,5 +218,57 @@ TEST(Sampler, RowsWithALogitThatIsNotFiniteAreNotSampled) {
   EXPECT_FALSE(choose({100.0f, 1.0f, 0.0f}, overflow, {0}, 0.5).finite);
 }
 
+// Rows of several temperatures and rules, on two threads, some of the same row of the head.
+TEST(SampleRows, AChoiceDoesNotDependOnTheOtherRowsOrOnThreads) {
+  constexpr int64_t kVocab = 1613, kHeadRows = 3, kRows = 24;
+  const ColumnSlices slices = slices_of_width(kVocab, kTileWidth);
+  std::vector<float> z;
+  std::vector<TileStats> tiles;
+  std::vector<RowStats> stats;
+  for (int64_t row = 0; row < kHeadRows; ++row) {
+    const std::vector<float> logits = long_row();
+    z.insert(z.end(), logits.begin(), logits.end());
+    z[static_cast<size_t>(row * kVocab + row)] = 9.0f;
+    for (int64_t tile = 0; tile < slices.count(); ++tile) {
+      tiles.push_back(
+          scale_and_measure(z.data() + row * kVocab + slices.first(tile), slices.size(tile), 1.0f));
+    }
+    stats.push_back(
+        combine_tiles(&tiles[static_cast<size_t>(row * slices.count())], slices.count()));
+  }
+  SamplingParams all[3];
+  all[1].top_p = 0.7f;
+  all[2].repetition_penalty = 1.3f;
+  const std::vector<int32_t> previous = {0, 1, 2, 900};
+  std::vector<SampleRow> rows;
+  for (int64_t i = 0; i < kRows; ++i)
+    rows.push_back({i % kHeadRows,
+                    &all[i / 2 % 3],
+                    static_cast<double>(i) / kRows,
+                    previous,
+                    2,
+                    {},
+                    static_cast<int32_t>(i % 4)});
+  const auto choices = [&](int threads, size_t at_a_time) {
+    const auto executor = make_thread_executor(threads);
+    const auto compute = make_cpu_compute(*executor, Dtype::kF32);
+    const Arena scratch("test scratch", sample_scratch_bytes(kVocab, threads));
+    std::vector<TokenChoice> out(rows.size());
+    for (size_t i = 0; i < rows.size(); i += at_a_time) {
+      sample_rows(*compute,
+                  {std::span(rows).subspan(i, at_a_time), z.data(), tiles.data(), stats.data(),
+                   kVocab, slices.width, scratch.data(), std::span(out).subspan(i, at_a_time)});
+    }
+    return out;
+  };
+  const std::vector<TokenChoice> together = choices(2, rows.size()), alone = choices(1, 1);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(together[i].id, alone[i].id) << i;
+    EXPECT_EQ(together[i].logprob, alone[i].logprob) << i;
+    EXPECT_EQ(together[i].logprob_sampled, alone[i].logprob_sampled) << i;
+    EXPECT_EQ(together[i].top_ids, alone[i].top_ids) << i;
+  }
+}
+
 }  // namespace
-}  // namespace rl
+}  // namespace rl::testing
