@@ -127,16 +127,16 @@ void ArenaLedger::remove(const void* data) noexcept {
   std::erase_if(entries_, [&](const auto& entry) { return entry.first == data; });
 }
 
-Arena::Arena(std::string name, uint64_t bytes, Touch touch, ArenaLedger* ledger)
-    : name_(std::move(name)), bytes_(bytes), ledger_(ledger) {
+Arena::Arena(std::string name, uint64_t bytes, Touch touch, const ArenaPlace& place)
+    : name_(std::move(name)), bytes_(bytes), ledger_(place.ledger) {
   if (bytes == 0) return;
   mapped_bytes_ = CheckedU64(bytes).align_up(kPage).get();
-  source_ = &source_of(ledger);
+  source_ = place.source != nullptr ? place.source : &source_of(ledger_);
   errno = 0;
   data_ = static_cast<std::byte*>(source_->reserve(mapped_bytes_));
   if (data_ == nullptr) {
     const int code = errno;
-    const uint64_t held = ledger != nullptr ? ledger->bytes() : 0;
+    const uint64_t held = ledger_ != nullptr ? ledger_->bytes() : 0;
     throw Error(Code::kOutOfMemory,
                 str("arena ", name_, ": cannot reserve ", bytes, " bytes in addition to ", held,
                     " bytes of live arenas: ", code != 0 ? std::strerror(code) : "refused"))
@@ -144,12 +144,14 @@ Arena::Arena(std::string name, uint64_t bytes, Touch touch, ArenaLedger* ledger)
         .with_system_code(code);
   }
   try {
-    if (!source_->reserves_zeros()) {
+    if (space() == MemorySpace::kDevice) {
+      // Its source has cleared it.
+    } else if (!source_->reserves_zeros()) {
       for_parts(clear_range);
     } else if (touch == Touch::kNow) {
       for_parts(touch_range);
     }
-    if (ledger != nullptr) ledger->add(data_, {name_, bytes_});
+    if (ledger_ != nullptr) ledger_->add(data_, {name_, bytes_, space()});
   } catch (...) {
     source_->release(data_, mapped_bytes_);  // the destructor does not run for an unfinished object
     throw;
@@ -183,7 +185,9 @@ void Arena::decommit() {
 }
 
 void Arena::commit() {
-  if (data_ != nullptr) for_parts(touch_range);
+  if (data_ == nullptr) return;
+  if (space() == MemorySpace::kDevice) return source_->commit(data_, mapped_bytes_);
+  for_parts(touch_range);
 }
 
 // Calls work(data, bytes) for parts of the memory, on several threads if it is large. A first touch

@@ -1,7 +1,7 @@
 // Arenas: sizes first, then one reservation, then pointers. An ArenaPlan lists named regions and
 // yields their total; an Arena reserves that many bytes once (page-aligned, huge pages advised,
 // touched once) and returns pointers to the regions. An ArenaLedger tracks the live arenas of a
-// runtime and says where they get their memory.
+// runtime and says where those in the host's memory get it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -36,17 +36,25 @@ class ArenaPlan {
   uint64_t total_ = 0;
 };
 
+// Whose memory bytes are in: the host's, or that of a device, which the host cannot touch.
+enum class MemorySpace : uint8_t { kHost = 0, kDevice = 1 };
+
 // Where arenas get their bytes: the allocator seam. reserve returns page-aligned memory, or null
-// with errno set. Calls come from any thread, several at once. bytes are multiples of kPage.
+// with errno set. Calls come from any thread, several at once. bytes are multiples of kPage. Arenas
+// do not touch the memory of a device: there reserve() returns zeros in any case.
 class MemorySource {
  public:
   static constexpr uint64_t kPage = 4096;
   virtual ~MemorySource() = default;
+  virtual MemorySpace space() const { return MemorySpace::kHost; }
   virtual void* reserve(uint64_t bytes) = 0;
   virtual bool reserves_zeros() const { return true; }
   virtual void release(void* data, uint64_t bytes) noexcept = 0;
   // Returns the pages to the system but keeps the range, which reads as zeros from now on.
   virtual void decommit(void* data, uint64_t bytes) noexcept = 0;
+  // Memory of a device only: called before it is used again after decommit(). Throws
+  // Error(kOutOfMemory) if the pages cannot be had back.
+  virtual void commit(void*, uint64_t) {}
 };
 
 // Anonymous mappings, huge pages advised. Never destroyed.
@@ -72,9 +80,10 @@ class ArenaLedger {
   struct Entry {
     std::string name;
     uint64_t bytes;
+    MemorySpace space = MemorySpace::kHost;
   };
-  // memory: where the arenas get their bytes; null: from the system. Threads that touch new memory
-  // run on these CPUs.
+  // memory: where arenas of the host get their bytes; null: from the system. Threads that touch new
+  // memory run on these CPUs.
   explicit ArenaLedger(std::shared_ptr<MemorySource> memory = nullptr, const CpuList& cpus = {})
       : memory_(std::move(memory)), cpus_(cpus) {}
   ArenaLedger(const ArenaLedger&) = delete;
@@ -99,19 +108,29 @@ class ArenaLedger {
 // first writer or by a Prefault (core/prefault.h).
 enum class Touch : uint8_t { kNow, kLater };
 
+// Who counts an arena, and where its bytes come from. A null ledger counts nothing and stands for
+// the system's memory. source: of a device with memory of its own; null: that of the ledger.
+struct ArenaPlace {
+  ArenaPlace(ArenaLedger* ledger = nullptr, MemorySource* source = nullptr)
+      : ledger(ledger), source(source) {}
+  ArenaLedger* ledger;
+  MemorySource* source;
+};
+
 class Arena {
  public:
   Arena() = default;
-  // Reserves bytes from the ledger's source; Error(kOutOfMemory) names the arena, the bytes
-  // requested and the cause. Zero bytes reserve nothing and stay out of the ledger. A null ledger
-  // counts nothing and stands for the system's memory. The content is initially zero.
-  Arena(std::string name, uint64_t bytes, Touch touch = Touch::kNow, ArenaLedger* ledger = nullptr);
+  // Error(kOutOfMemory) names the arena, the bytes requested and the cause. Zero bytes reserve
+  // nothing and stay out of the ledger. The content is initially zero. Memory of a device is not
+  // touched, whatever `touch` says.
+  Arena(std::string name, uint64_t bytes, Touch touch = Touch::kNow, const ArenaPlace& place = {});
   ~Arena();
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;
 
   const std::string& name() const { return name_; }
   uint64_t bytes() const { return bytes_; }
+  MemorySpace space() const { return source_ != nullptr ? source_->space() : MemorySpace::kHost; }
   std::byte* data() const { return data_; }
   std::span<std::byte> span() const { return {data_, bytes_}; }
   template <typename T>

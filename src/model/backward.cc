@@ -48,7 +48,7 @@ class BackwardPass {
   RowNorm norm(int64_t weight) const {
     return {model_.master() + weight, config_.rms_eps, config_.norm_weight};
   }
-  void zero(float* x) { zero_floats(compute_, {{x, static_cast<size_t>(n_ * hidden_)}}); }
+  void zero(float* x) { zero_floats(compute_, {x, n_ * hidden_}); }
 
   // Adds to dx (N, C) and to the norm weight's gradient.
   void norm_gradient(const float* x, const float* dy, int64_t weight, float* dx) {
@@ -139,7 +139,7 @@ class BackwardPass {
     const HeadNorm norms = head_norm(config_, model_.trained().layer(l));
     const RopeBackwardArgs args{kv_.shape.layers[static_cast<size_t>(l)],
                                 b_.dqkv,
-                                f_.places,
+                                f_.places.data(),
                                 &model_.rope(l),
                                 b_.dqkv_rounded,
                                 n_,

@@ -28,7 +28,7 @@ BackwardWeights::BackwardWeights(const Model& model, BackwardPacking packing)
       packing_(packing),
       shapes_(model.backward_shapes()),
       arena_("packed weights, backward", bytes(shapes_, packing), Touch::kLater,
-             model.compute().ledger()),
+             model.compute().memory()),
       layers_(static_cast<size_t>(model.config().layers)) {}
 
 void BackwardWeights::prepare() {

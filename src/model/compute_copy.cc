@@ -53,11 +53,11 @@ uint64_t ComputeCopy::vector_bytes(const ModelConfig& config) {
 
 ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
                          const PackedShapes& shapes, const float* master, bool own_vectors,
-                         ArenaLedger* ledger)
-    : packed_(config, layout, shapes, ledger) {
+                         const ArenaPlace& place)
+    : packed_(config, layout, shapes, place) {
   RL_CHECK(master != nullptr || own_vectors);
   if (own_vectors)
-    own_ = Arena("unpacked weights, copy", vector_bytes(config), Touch::kLater, ledger);
+    own_ = Arena("unpacked weights, copy", vector_bytes(config), Touch::kLater, place);
   const int64_t step = std::max<int64_t>(1, kMoveFloats / config.hidden) * config.hidden;
   float* next = own_vectors ? own_.at<float>(0) : nullptr;
   place_vectors(config, layout, vectors_, [&](int64_t offset, int64_t size, const float*& pointer) {
@@ -72,8 +72,10 @@ ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
 
 void ComputeCopy::update(Compute& compute, const WeightFloats& weights) {
   packed_.pack(compute, weights);
-  const auto copy = [&](int64_t from, std::span<float> out) { weights.copy(from, out); };
-  read_floats(compute, {moves_, copy});
+  const auto read = [&](int64_t from, std::span<float> out) { weights.read(from, out); };
+  const FloatReader reader = read;
+  const float* const masters = weights.masters();
+  read_floats(compute, {moves_, masters != nullptr ? nullptr : &reader, masters});
 }
 
 }  // namespace rl

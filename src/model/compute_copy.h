@@ -30,7 +30,7 @@ class ComputeCopy {
   // master must outlive the copy. shapes: forward shapes. own_vectors: also copies what is not
   // packed; required if master is null.
   ComputeCopy(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
-              const float* master, bool own_vectors, ArenaLedger* ledger);
+              const float* master, bool own_vectors, const ArenaPlace& place);
   ComputeCopy(const ComputeCopy&) = delete;
 
   // Loads the weights, from the masters or from a file. The caller ensures that nobody reads the

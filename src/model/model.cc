@@ -81,14 +81,14 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
       max_positions_(options.max_positions ? options.max_positions : config_.max_position),
       slice_width_(options.slice_width),
       master_("master weights", options.frozen ? 0 : master_bytes(config_), Touch::kLater,
-              compute.ledger()) {
+              compute.memory()) {
   RL_CHECK(!options.frozen || options.compute_copies == 1);
   const bool apart = options.compute_copies > 1 || options.frozen;
   const PackedShapes shapes =
       plan_forward_shapes(compute.device(), config_, compute_dtype(), slice_width_);
   for (int64_t i = 0; i < options.compute_copies; ++i) {
     copies_.push_back(
-        std::make_unique<ComputeCopy>(config_, layout_, shapes, master(), apart, compute.ledger()));
+        std::make_unique<ComputeCopy>(config_, layout_, shapes, master(), apart, compute.memory()));
   }
   trained_ = copies_.front().get();
   published_ = trained_;
@@ -106,8 +106,9 @@ Model::~Model() = default;
 
 void Model::load_masters(const WeightSource& source) {
   const WeightFloats weights(source, layout_);
-  const auto copy = [&](int64_t from, std::span<float> out) { weights.copy(from, out); };
-  read_floats(compute_, {cut_load(layout_, master()), copy});
+  const auto read = [&](int64_t from, std::span<float> out) { weights.read(from, out); };
+  const FloatReader reader = read;
+  read_floats(compute_, {cut_load(layout_, master()), &reader, nullptr});
 }
 
 void Model::publish() { publish_as(version() + 1); }
@@ -212,8 +213,11 @@ uint64_t Model::arena_bytes() const {
 uint64_t Model::weight_digest() const {
   RL_CHECK(!frozen());
   Digest64 digest;
-  for (const Parameter& p : layout_.parameters())
-    digest.update(std::as_bytes(std::span(master() + p.offset, static_cast<size_t>(p.size))));
+  for (const Parameter& p : layout_.parameters()) {
+    masters().part(p.offset, p.size).visit([&](std::span<const float> part) {
+      digest.update(std::as_bytes(part));
+    });
+  }
   return digest.value();
 }
 
@@ -226,7 +230,9 @@ void Model::save(FileSystem& fs, const std::string& dir, const SaveOptions& opti
         const auto it = std::find_if(all.begin(), all.end(),
                                      [&](const Parameter& p) { return p.name == tensor.name; });
         RL_CHECK(it != all.end());
-        std::copy_n(master() + it->offset + first_row * tensor.cols(), out.size(), out.data());
+        masters()
+            .part(it->offset + first_row * tensor.cols(), static_cast<int64_t>(out.size()))
+            .read(out);
       },
       options);
 }

@@ -22,6 +22,7 @@
 #include "model/compute_copy.h"
 #include "model/kv_pool.h"
 #include "ops/compute.h"
+#include "ops/device_floats.h"
 #include "ops/rope_kv.h"
 
 namespace rl {
@@ -65,8 +66,10 @@ class Model {
   // What was packed last. Differs from published() only between repack() and release().
   const ComputeCopy& trained() const { return *trained_; }
   int64_t num_compute_copies() const { return static_cast<int64_t>(copies_.size()); }
-  // Null if frozen.
+  // In memory of the device; null if frozen.
   float* master() const { return master_.data() ? master_.at<float>(0) : nullptr; }
+  // All of the layout's, for the host to read and write; the model is not frozen.
+  DeviceFloats masters() const { return {compute_, master(), layout_.total()}; }
 
   // Callable from any thread at any time.
   uint64_t version() const { return published().version(); }

@@ -81,11 +81,11 @@ int64_t largest_slice(const PackedShapes& shapes) {
 }
 
 PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layout,
-                             const PackedShapes& shapes, ArenaLedger* ledger)
+                             const PackedShapes& shapes, const ArenaPlace& place)
     : config_(config),
       layout_(layout),
       shapes_(shapes),
-      arena_("packed weights, forward", packed_bytes(shapes_), Touch::kLater, ledger) {
+      arena_("packed weights, forward", packed_bytes(shapes_), Touch::kLater, place) {
   layers_.resize(config.layers);
 }
 
@@ -103,20 +103,29 @@ void PackedWeights::for_each_matrix(const Pack& pack) {
   if (!config_.scalar_head) pack(shapes_.head, layout_.head(), head_);
 }
 
-// A frozen model's weights are read slice by slice into a staging buffer that lives as long as the
-// packing.
+void PackedWeights::drop() {
+  arena_.decommit();
+  dropped_ = true;
+}
+
+// A frozen model's weights are read slice by slice into a staging buffer of the host, which lives
+// as long as the packing.
 void PackedWeights::pack(Compute& compute, const WeightFloats& weights) {
+  // Pages of the host come back when they are written.
+  if (dropped_ && arena_.space() == MemorySpace::kDevice) arena_.commit();
+  dropped_ = false;
   const float* master = weights.masters();
   const int64_t staging_floats = master ? 0 : largest_slice(shapes_);
   const Arena staging("weights being read",
                       pack_staging_bytes(staging_floats, compute.num_threads()), Touch::kLater,
                       master ? nullptr : compute.ledger());
-  const auto copy = [&](int64_t from, std::span<float> out) { weights.copy(from, out); };
-  const FloatReader read = copy;
+  const auto read = [&](int64_t from, std::span<float> out) { weights.read(from, out); };
+  const FloatReader reader = read;
+  const std::span<float> floats(staging.at<float>(0), staging.bytes() / sizeof(float));
   std::byte* next = arena_.data();
   for_each_matrix([&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
-    pack_rows(compute, {shape, next, out, master ? master + offset : nullptr, offset, &read,
-                        master ? nullptr : staging.at<float>(0), staging_floats});
+    pack_rows(compute, {shape, next, out, master ? master + offset : nullptr, offset,
+                        master ? nullptr : &reader, floats, staging_floats});
     next += shape.bytes;
   });
 }

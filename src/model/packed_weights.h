@@ -52,14 +52,14 @@ struct PackedLayer {
 class PackedWeights {
  public:
   PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
-                ArenaLedger* ledger = nullptr);
+                const ArenaPlace& place = {});
   // Packs everything from masters or from a file; called once per version.
   void pack(Compute& compute, const WeightFloats& weights);
   const PackedLayer& layer(int64_t l) const { return layers_[l]; }
   const PackedMatrix& head() const { return head_; }
   std::span<std::byte> memory() const { return arena_.span(); }
   // Returns the memory to the system until the next pack().
-  void drop() { arena_.decommit(); }
+  void drop();
 
  private:
   template <typename Pack>
@@ -68,6 +68,7 @@ class PackedWeights {
   const WeightLayout& layout_;
   PackedShapes shapes_;
   Arena arena_;
+  bool dropped_ = false;
   std::vector<PackedLayer> layers_;
   PackedMatrix head_;
 };

@@ -56,19 +56,20 @@ class Pass {
   void fill_places() {
     const int64_t block = model_.block_size();
     int64_t next = 0;
+    RL_CHECK(batch_.rows() <= b_.max_rows);
     RL_CHECK(!batch_.decode || saved_ == nullptr);
     for (const SequenceRows& s : batch_.sequences) {
       RL_CHECK(!batch_.decode || (s.rows == 1 && s.prefix_sequence < 0));
-      RL_CHECK(s.first_row == next && s.rows > 0 &&
+      RL_CHECK(s.first_row == next && s.rows > 0 && next + s.rows <= batch_.rows() &&
                s.first_position + s.rows <= model_.max_positions());
       has_partial_blocks_ =
           has_partial_blocks_ || (s.prefix_sequence >= 0 && s.first_position % block != 0);
       for (int32_t r = 0; r < s.rows; ++r) {
         const int32_t position = s.first_position + r;
-        b_.places[next++] = {position, s.blocks[position / block]};
+        b_.places[static_cast<size_t>(next++)] = {position, s.blocks[position / block]};
       }
     }
-    RL_CHECK(next == batch_.rows() && next <= b_.max_rows);
+    RL_CHECK(next == batch_.rows());
   }
 
   RowNorm norm(const float* weight) const { return {weight, config_.rms_eps, config_.norm_weight}; }
@@ -108,7 +109,7 @@ class Pass {
                            at.qkv,
                            vectors.qkv_bias,
                            config_.qk_norm ? &norms : nullptr,
-                           b_.places,
+                           b_.places.data(),
                            &model_.rope(l),
                            at.q,
                            kv_.layer(l),

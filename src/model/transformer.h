@@ -7,6 +7,7 @@
 // whole training sequence are the same case.
 #pragma once
 #include <span>
+#include <vector>
 
 #include "core/arena.h"
 #include "model/backward_weights.h"
@@ -26,8 +27,8 @@ struct ForwardBatch {
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
 };
 
-// Working memory of a forward of up to max_rows rows. Sizes are a pure function of shape; the
-// caller owns the bytes.
+// Working memory of a forward of up to max_rows rows, in memory of the device. Sizes are a pure
+// function of shape; the caller owns the bytes.
 class ForwardBuffers {
  public:
   static uint64_t bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
@@ -45,9 +46,9 @@ class ForwardBuffers {
   float* added;  // (N, C) output of attention or MLP before its sandwich norm; null without these
                  // norms
   std::byte* hidden;     // (N, C) final norm output, compute dtype: the forward's result
-  RowPlace* places;      // (N)
   std::byte* attention;  // attention_workspace_bytes()
   AttentionWork work;
+  std::vector<RowPlace> places;  // (N), in memory of the host
 };
 
 // What training keeps per layer; carved from the activations arena.

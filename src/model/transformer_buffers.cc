@@ -63,7 +63,6 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
   b.h = carver.take("gated units", rows * w.ffn * item);
   b.hidden = carver.take("final hidden", rows * w.hidden * item);
   b.added = c.sandwich_norms ? carver.take<float>("added", rows * w.hidden * 4) : nullptr;
-  b.places = carver.take<RowPlace>("row places", rows * sizeof(RowPlace));
   b.attention = carver.take("attention scratch", max_bytes(kv, [&](const AttentionShape& s) {
                               return attention_workspace_bytes(s, num_threads);
                             }));
@@ -125,7 +124,9 @@ uint64_t ForwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, int
 }
 ForwardBuffers::ForwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
                                int num_threads, std::byte* data)
-    : max_rows(max_rows), work(data ? max_rows : 0) {
+    : max_rows(max_rows),
+      work(data ? max_rows : 0),
+      places(static_cast<size_t>(data ? max_rows : 0)) {
   carve_forward(*this, config, kv, num_threads, data);
 }
 

@@ -15,11 +15,8 @@ WeightFloats::WeightFloats(const WeightSource& source, const WeightLayout& layou
   }
 }
 
-void WeightFloats::copy(int64_t offset, std::span<float> out) const {
-  if (masters_ != nullptr) {
-    std::copy_n(masters_ + offset, out.size(), out.data());
-    return;
-  }
+void WeightFloats::read(int64_t offset, std::span<float> out) const {
+  RL_CHECK(masters_ == nullptr);
   const std::vector<Parameter>& all = layout_->parameters();
   const auto after = [](int64_t at, const Parameter& p) { return at < p.offset; };
   auto p = std::upper_bound(all.begin(), all.end(), offset, after) - 1;

@@ -1,6 +1,6 @@
-// The fp32 weights that packed forms are made from, addressed by layout offset: masters in memory,
-// or rows read from the file on demand. With the latter, a model that is never trained never holds
-// its weights in fp32.
+// The fp32 weights that packed forms are made from, addressed by layout offset: masters in memory
+// of the device, or rows read from the file on demand. With the latter, a model that is never
+// trained never holds its weights in fp32.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -19,8 +19,9 @@ class WeightFloats {
 
   // Null if the weights are read.
   const float* masters() const { return masters_; }
-  // Copies weights from `offset` of the layout on, whole rows. Callable from any thread.
-  void copy(int64_t offset, std::span<float> out) const;
+  // Reads weights from `offset` of the layout on, whole rows, from the file. Callable from any
+  // thread.
+  void read(int64_t offset, std::span<float> out) const;
 
  private:
   const float* masters_ = nullptr;

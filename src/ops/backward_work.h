@@ -36,8 +36,9 @@ class BackwardWork {
   // Sums of another width from now on, at most that of the constructor.
   void set_sum_width(int64_t width);
 
-  // The sums of all parts; the caller zeroes them before the first step.
-  std::span<float> sums() const { return {sums_, static_cast<size_t>(used_rows_ * sum_width_)}; }
+  // The sums of all parts, in memory of the device; the caller zeroes them before the first step.
+  float* sums() const { return sums_; }
+  int64_t num_sums() const { return used_rows_ * sum_width_; }
   int64_t steps() const { return steps_; }
   // The pieces of a step that hold keys within reach of a window; valid until the next call.
   std::span<const AttentionBackwardPiece> pieces(int64_t step, const AttentionRule& rule);

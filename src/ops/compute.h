@@ -3,7 +3,8 @@
 // device. Invariant: a Compute has every op; a device that lacks one is refused when its Compute is
 // made, never in the middle of a step.
 //
-// One caller at a time; ops do not call each other through the table.
+// One caller at a time; ops do not call each other through the table. copy_bytes() alone may be
+// called from several threads and beside another op, for bytes that nobody writes meanwhile.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,10 @@ class Compute {
   Dtype dtype() const { return traits_.dtype; }
   int num_threads() const { return traits_.num_threads; }
   ArenaLedger* ledger() const { return traits_.ledger; }
+  // Where arenas that ops read and write are reserved. The host touches their bytes only if the
+  // device has no memory of its own (ops/device_floats.h).
+  ArenaPlace memory() const { return {traits_.ledger, traits_.device.memory()}; }
+  bool has_own_memory() const { return traits_.device.has_own_memory(); }
   // Whether a row's bits are independent of its neighbours (contract N1), as a self-check measured.
   virtual bool exact() const = 0;
   // The matrix product's kernel, for build info and errors.

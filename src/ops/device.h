@@ -12,6 +12,7 @@ namespace rl {
 class ArenaLedger;
 class Compute;
 class Executor;
+class MemorySource;
 
 class Device {
  public:
@@ -24,6 +25,10 @@ class Device {
   virtual PackedShape plan_packed(const SliceRule& rule, Dtype compute) const = 0;
   // Bytes that a Compute reserves for so many threads.
   virtual uint64_t workspace_bytes(int num_threads) const = 0;
+  // Where arenas that its ops read and write get their bytes, if it has memory of its own, which
+  // the host cannot touch; null: it computes in the host's memory.
+  virtual MemorySource* memory() const { return nullptr; }
+  bool has_own_memory() const { return memory() != nullptr; }
   // The executor and the ledger (null: not counted) outlive the Compute.
   virtual std::unique_ptr<Compute> make_compute(Executor& executor, Dtype dtype,
                                                 ArenaLedger* ledger) const = 0;

@@ -1,5 +1,13 @@
 // The ops of a device: one function per whole-batch op. RL_OPS is the one list of them; adding an
 // op means a record of its arguments in a contract header, a row here and a function per device.
+//
+// In the arguments a span, a reference or a callback is memory of the host, and a raw pointer to
+// elements is memory of the device, which the host cannot touch. What an op writes to the host is
+// there when it returns; a host array may change once it has returned. These pointers are memory of
+// the host too: to records (HeadNorm, RopeTable, PackedMatrix, RopeKvArgs, SamplingParams,
+// FloatReader), whose own pointers to elements are the device's, and tables of integers (block
+// tables of sequences, RopeKvArgs::places, RopeBackwardArgs::places). copy_bytes() copies between
+// any two.
 #pragma once
 #include "ops/backward_ops.h"
 #include "ops/forward_ops.h"

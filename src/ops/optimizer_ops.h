@@ -15,14 +15,17 @@ constexpr int64_t num_optimizer_chunks(int64_t floats) {
 }
 
 struct SquaredNormArgs {
-  std::span<const float> values;
-  std::span<double> chunk_sums;  // num_optimizer_chunks()
+  const float* values;
+  int64_t count;
+  std::span<double> chunk_sums;  // num_optimizer_chunks(count)
   double& sum;                   // of squares
 };
 
 struct AdamwArgs {
   const AdamwStep& step;
-  AdamwSpans all;
+  float *param, *m, *v;
+  const float* grad;
+  int64_t count;
 };
 
 }  // namespace rl

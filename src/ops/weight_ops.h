@@ -10,8 +10,8 @@
 
 namespace rl {
 
-// Reads out.size() fp32 values from place `from` of a source, whole rows of a matrix. Callable from
-// any thread.
+// Reads out.size() fp32 values from place `from` of a source, whole rows of a matrix, into memory
+// of the host. Callable from any thread.
 using FloatReader = FunctionRef<void(int64_t from, std::span<float> out)>;
 
 struct FloatRun {
@@ -19,10 +19,11 @@ struct FloatRun {
   float* to;
   int64_t count;
 };
-// Fills every run from the reader.
+// Fills every run from the source.
 struct ReadFloatsArgs {
   std::span<const FloatRun> runs;
-  FloatReader read;
+  const FloatReader* read;  // null: the source is memory of the device
+  const float* from;        // its place 0; null with read
 };
 
 // Packs y = x W^T: W is n rows of k floats, from place `from` of the source on. If the matrix has
@@ -35,8 +36,10 @@ struct PackRowsArgs {
   const float* rows;        // in memory: the place `from` itself; null: they are read
   int64_t from;             // used by `read`
   const FloatReader* read;  // null with rows
-  float* staging;           // pack_staging_bytes() for what is read; null with rows
-  int64_t staging_floats;   // of one thread: at least those of the largest slice
+  // pack_staging_bytes() for what is read; empty with rows. Each thread has staging_floats of it,
+  // at least those of the largest slice.
+  std::span<float> staging;
+  int64_t staging_floats;
 };
 inline uint64_t pack_staging_bytes(int64_t staging_floats, int num_threads) {
   return (CheckedU64(static_cast<uint64_t>(num_threads)) *
@@ -59,8 +62,11 @@ struct PrepareGradientArgs {
 };
 
 struct ZeroFloatsArgs {
-  std::span<float> to;
+  float* to;
+  int64_t count;
 };
+// Each side may be memory of the host or of the device. The bytes are there when it returns, if
+// `to` is memory of the host.
 struct CopyBytesArgs {
   const void* from;
   void* to;

@@ -45,7 +45,10 @@ struct EngineOptions {
   bool chunked_prefill = true;  // false: needs max_num_batched_tokens >= max_model_len
   bool prefix_caching = true;   // share KV by content, within a group too
   int64_t swap_blocks = 0;      // blocks of swap space for preempted sequences; 0: KV is recomputed
-  double kv_watermark = 0.01;   // fraction of the blocks that admissions leave free, [0, 1)
+  // The swap space is an arena of the engine's own, in the host's memory, and no part of the
+  // workspace. Set by the engine if the device has memory of its own.
+  bool swap_apart = false;
+  double kv_watermark = 0.01;  // fraction of the blocks that admissions leave free, [0, 1)
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   // true: samples under way keep the keys and values of older weights; a token sampled from them
   // is Sample::mixed_kv. Prefixes are never shared between versions.
@@ -99,7 +102,8 @@ uint64_t engine_workspace_bytes(const ModelConfig& config, const KvShape& kv, in
 
 class Engine {
  public:
-  // kv and workspace bytes are the caller's and outlive the engine; workspace is 64-byte aligned.
+  // kv and workspace bytes are the caller's, in memory of the device, and outlive the engine;
+  // workspace is 64-byte aligned.
   // tokenizer may be null when no stop strings are used, and so may tracer; times come from the
   // tracer's clock, or else from the real one.
   Engine(const Model& model, const EngineOptions& options, const KvPool& kv, std::byte* workspace,

@@ -3,6 +3,7 @@
 #pragma once
 #include <vector>
 
+#include "core/arena.h"
 #include "core/error.h"
 #include "ops/sample_ops.h"
 #include "rollout/batch_builder.h"
@@ -32,7 +33,10 @@ struct Engine::Impl {
                         model.compute().num_threads(), workspace + plan.forward),
         head(model.config(), model.compute_dtype(), head_rows(options), false,
              workspace + plan.head),
-        swap_pool{kv.shape, workspace + plan.swap, options.swap_blocks},
+        swap_arena("swap space", options.swap_apart ? swap_bytes(kv.shape, options) : 0,
+                   Touch::kLater, model.compute().ledger()),
+        swap_pool{kv.shape, options.swap_apart ? swap_arena.data() : workspace + plan.swap,
+                  options.swap_blocks},
         blocks(kv.num_blocks, model.block_size(), options.prefix_caching),
         swap(options.swap_blocks),
         scheduler({options.max_num_seqs, options.max_num_batched_tokens, options.prefill_chunk,
@@ -83,6 +87,7 @@ struct Engine::Impl {
   const EngineWorkspace plan;
   ForwardBuffers forward_buffers;
   HeadBuffers head;
+  const Arena swap_arena;  // in the host's memory, if the device has memory of its own
   const KvPool swap_pool;
   KvBlocks blocks;
   SwapSpace swap;

@@ -15,10 +15,6 @@ namespace {
 
 constexpr int64_t kHeadRows = 64;  // logits rows computed at a time
 
-uint64_t swap_bytes(const KvShape& kv, const EngineOptions& options) {
-  return (CheckedU64(options.swap_blocks) * CheckedU64(kv.block_bytes())).get();
-}
-
 EngineWorkspace plan_workspace(const ModelConfig& config, const KvShape& kv, int num_threads,
                                const EngineOptions& options) {
   ArenaPlan plan;
@@ -28,17 +24,22 @@ EngineWorkspace plan_workspace(const ModelConfig& config, const KvShape& kv, int
       plan.add_region("head", HeadBuffers::bytes(config, kv.dtype(), head_rows(options), false));
   const uint64_t sampler =
       plan.add_region("sampler", sample_scratch_bytes(config.vocab, num_threads));
-  const uint64_t swap = plan.add_region("swap", swap_bytes(kv, options));
+  const uint64_t swap = plan.add_region("swap", options.swap_apart ? 0 : swap_bytes(kv, options));
   return {forward, head, sampler, swap, plan.total_bytes()};
 }
 
 }  // namespace
 
+uint64_t swap_bytes(const KvShape& kv, const EngineOptions& options) {
+  return (CheckedU64(options.swap_blocks) * CheckedU64(kv.block_bytes())).get();
+}
+
 int64_t head_rows(const EngineOptions& options) {
   return std::min(kHeadRows, options.max_num_seqs);
 }
 
-EngineWorkspace plan_workspace(const Model& model, const EngineOptions& options) {
+EngineWorkspace plan_workspace(const Model& model, EngineOptions options) {
+  options.swap_apart = model.compute().has_own_memory();
   return plan_workspace(model.config(), model.kv_shape(), model.compute().num_threads(), options);
 }
 
@@ -52,6 +53,7 @@ EngineOptions resolve_options(EngineOptions options, const Model& model, const K
   RL_CHECK(kv.data != nullptr && kv.shape.block_bytes() == model.kv_shape().block_bytes());
   if (options.max_model_len == 0) options.max_model_len = longest;
   if (options.num_blocks == 0) options.num_blocks = kv.num_blocks;
+  options.swap_apart = model.compute().has_own_memory();
   if (options.num_blocks != kv.num_blocks ||
       options.num_blocks > std::numeric_limits<int32_t>::max()) {
     throw Error(Code::kOutOfRange, str("the engine is set to ", options.num_blocks,

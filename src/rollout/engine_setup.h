@@ -7,14 +7,18 @@
 
 namespace rl {
 
-// Offsets into the workspace, 64-byte aligned.
+// Offsets into the workspace, 64-byte aligned. With EngineOptions::swap_apart the last region is
+// empty.
 struct EngineWorkspace {
   uint64_t forward, head, sampler, swap, total;
 };
 
+// Bytes of the swap space.
+uint64_t swap_bytes(const KvShape& kv, const EngineOptions& options);
+
 // Logits rows computed at a time.
 int64_t head_rows(const EngineOptions& options);
-EngineWorkspace plan_workspace(const Model& model, const EngineOptions& options);
+EngineWorkspace plan_workspace(const Model& model, EngineOptions options);
 // Blocks that an admission leaves free.
 int64_t watermark_blocks(const EngineOptions& options);
 // Throws when the options do not fit the model or the pool.

@@ -84,7 +84,7 @@ class Critic {
   // Changes what may change between steps; sizes must not change, else Error(kNotChangeable).
   void set_options(const CriticOptions& options);
   TrainerCounters counters() const { return learner_.counters(); }
-  std::span<const float> gradients() { return learner_.gradients(); }
+  std::span<const float> gradients() { return learner_.gradients().in_host(); }
   // Memory that the critic reserved and first writes in step().
   std::vector<std::span<std::byte>> memory() const { return learner_.memory(); }
   // Its part of a checkpoint, see Trainer::save.

@@ -92,8 +92,9 @@ void Trainer::Impl::begin_gradients(std::span<const TrainSample> samples,
 void Trainer::Impl::hold_gradients() {
   if (count_loss()) return;
   name_non_finite(progress.metrics);
-  const std::span<float> gradients = learner.gradients();
-  if (!gradients.empty()) gradients.front() = std::numeric_limits<float>::quiet_NaN();
+  const DeviceFloats gradients = learner.gradients();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  if (!gradients.empty()) gradients.part(0, 1).write({&nan, 1});
 }
 
 void Trainer::Impl::apply() {

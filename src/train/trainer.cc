@@ -80,7 +80,7 @@ bool Trainer::next() { return impl_->next(); }
 void Trainer::begin_gradients(std::span<const TrainSample> samples, const LossDenominators& whole) {
   impl_->begin_gradients(samples, whole);
 }
-std::span<float> Trainer::held_gradients() { return impl_->learner.gradients(); }
+DeviceFloats Trainer::held_gradients() { return impl_->learner.gradients(); }
 void Trainer::apply() { impl_->apply(); }
 TrainMetrics Trainer::finish() { return impl_->finish(); }
 bool Trainer::has_steps_left() const { return impl_->has_steps_left(); }
@@ -185,7 +185,7 @@ void Trainer::set_row_teacher(RowTeacher* teacher) {
 
 TrainerCounters Trainer::counters() const { return impl_->learner.counters(); }
 
-std::span<const float> Trainer::gradients() const { return impl_->learner.gradients(); }
+std::span<const float> Trainer::gradients() const { return impl_->learner.gradients().in_host(); }
 
 namespace {
 

@@ -104,7 +104,7 @@ class Trainer {
   // gradient NaN, so that every process which adds it skips the step.
   void begin_gradients(std::span<const TrainSample> samples, const LossDenominators& whole);
   // The gradients, in place: between the last next() and apply() the caller may change them.
-  std::span<float> held_gradients();
+  DeviceFloats held_gradients();
   // Clips the gradients as they are now and updates the masters; not if all samples of the batch
   // carry no loss.
   void apply();

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "support/compute_dtypes.h"
+#include "support/head_logprob.h"
 #include "support/logprob_runs.h"
 #include "support/seeded_model.h"
 

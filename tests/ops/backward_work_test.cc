@@ -119,8 +119,8 @@ TEST(BackwardWork, RandomBatchesMeetEveryKeyOnceAndShareNothingInAStep) {
         ASSERT_LE(p.rows.rows, kChunk);
         ASSERT_LE(p.end_key - p.first_key, kChunk);
         if (p.first_key >= p.prefix) continue;
-        ASSERT_GE(p.d_prefix, w.work.sums().data());
-        ASSERT_LE(p.d_prefix + p.prefix * kWidth, w.work.sums().data() + w.work.sums().size());
+        ASSERT_GE(p.d_prefix, w.work.sums());
+        ASSERT_LE(p.d_prefix + p.prefix * kWidth, w.work.sums() + w.work.num_sums());
       }
     }
   }
@@ -156,7 +156,7 @@ TEST(BackwardWork, FollowersOfAPromptTakeItsChunksInTurns) {
   ASSERT_EQ(w.work.steps(), 5);
   EXPECT_EQ(w.steps[0].size(), 2u + 8u);
   EXPECT_EQ(w.steps[1].size(), 1u + 2u * 2u);
-  EXPECT_EQ(w.work.sums().size(), static_cast<size_t>(2 * 256 * kWidth));
+  EXPECT_EQ(w.work.num_sums(), 2 * 256 * kWidth);
 }
 
 }  // namespace

@@ -7,9 +7,6 @@
 // ops to fp32.
 #include <gtest/gtest.h>
 
-#include <random>
-
-#include "model/value_head.h"
 #include "model_pass.h"
 #include "support/golden_tensors.h"
 #include "support/layered_model.h"
@@ -22,18 +19,6 @@ namespace {
 
 constexpr double kLogitTolerance = 1e-4, kLogprobTolerance = 4e-5;
 constexpr double kGradTolerance = 4e-5;  // of the tensor's largest gradient
-
-// Three sequences, one of them as long as the model's positions allow.
-std::vector<std::vector<int32_t>> sequences_for(const ModelConfig& config) {
-  std::mt19937 rng(3);
-  std::vector<std::vector<int32_t>> out;
-  for (const int64_t length : {5, 37, 300}) {
-    out.emplace_back(static_cast<size_t>(std::min(length, config.max_position)));
-    for (int32_t& id : out.back())
-      id = static_cast<int32_t>(rng() % static_cast<unsigned>(config.vocab));
-  }
-  return out;
-}
 
 class ReferenceModels : public ::testing::TestWithParam<std::string> {
  protected:
@@ -160,25 +145,6 @@ TEST(ReferenceBf16, LogitsMatchThoseOfTorch) {
     for (size_t i = 0; i < want.values.size(); ++i)
       ASSERT_NEAR(got.logits[i], want.values[i], 0.15) << seq << " " << i;
   }
-}
-
-// Values of every row, and the gradients of hidden states and head for all of them.
-std::vector<float> value_pass(const TinyModel& tiny) {
-  const Model& model = *tiny.model;
-  const TrainingBatch batch(tiny, sequences_for(model.config()));
-  forward(model, batch.batch(), batch.pool, *batch.buffers, batch.saved.get());
-  std::vector<int32_t> rows(static_cast<size_t>(batch.rows()));
-  std::iota(rows.begin(), rows.end(), 0);
-  const auto hidden = static_cast<size_t>(model.config().hidden);
-  std::vector<float> values(rows.size()), d_hidden(rows.size() * hidden, 0.0f),
-      grads(static_cast<size_t>(model.layout().total()), 0.0f);
-  value_forward(model, batch.buffers->hidden, rows, values);
-  const std::vector<float> d_value(rows.size(), 1.0f / static_cast<float>(rows.size()));
-  value_backward(model, {batch.buffers->hidden, rows, d_value, d_hidden.data(), grads.data()});
-  values.insert(values.end(), d_hidden.begin(), d_hidden.end());
-  const float* head = grads.data() + model.layout().head();
-  values.insert(values.end(), head, head + hidden);
-  return values;
 }
 
 TEST(ReferenceValues, TheyMatchTheCpu) {

@@ -211,7 +211,7 @@ void attend(Compute&, const AttendArgs& a) {
 }
 
 void attend_backward(Compute&, const AttendBackwardArgs& a) {
-  std::ranges::fill(a.work.sums(), 0.0f);
+  std::fill_n(a.work.sums(), a.work.num_sums(), 0.0f);
   for (int64_t step = 0; step < a.work.steps(); ++step) {
     for (const AttentionBackwardPiece& piece : a.work.pieces(step, a.attention.rule))
       for (int64_t g = 0; g < a.attention.shape.kv_heads; ++g)

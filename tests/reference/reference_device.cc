@@ -66,8 +66,8 @@ void pack_rows(Compute& compute, const PackRowsArgs& a) {
   const int64_t k = a.shape.k;
   a.out.bind(a.shape, a.bytes);
   for (int64_t row = 0; row < a.shape.slices.n; ++row) {
-    const float* from = a.rows ? a.rows + row * k : a.staging;
-    if (!a.rows) (*a.read)(a.from + row * k, {a.staging, static_cast<size_t>(k)});
+    const float* from = a.rows ? a.rows + row * k : a.staging.data();
+    if (!a.rows) (*a.read)(a.from + row * k, a.staging.first(static_cast<size_t>(k)));
     for (int64_t i = 0; i < k; ++i) put(compute.dtype(), a.bytes, row * k + i, from[i]);
   }
 }
@@ -81,23 +81,28 @@ void pack_columns(Compute& compute, const PackColumnsArgs& a) {
 }
 
 void read_floats(Compute&, const ReadFloatsArgs& a) {
-  for (const FloatRun& run : a.runs) a.read(run.from, {run.to, static_cast<size_t>(run.count)});
+  for (const FloatRun& run : a.runs) {
+    if (a.read == nullptr)
+      std::copy_n(a.from + run.from, run.count, run.to);
+    else
+      (*a.read)(run.from, {run.to, static_cast<size_t>(run.count)});
+  }
 }
 
 // There is no kernel to prepare.
 void prepare_gradient(Compute&, const PrepareGradientArgs&) {}
 
-void zero_floats(Compute&, const ZeroFloatsArgs& a) { std::ranges::fill(a.to, 0.0f); }
+void zero_floats(Compute&, const ZeroFloatsArgs& a) { std::fill_n(a.to, a.count, 0.0f); }
 
 void copy_bytes(Compute&, const CopyBytesArgs& a) { std::memcpy(a.to, a.from, a.bytes); }
 
 void squared_norm(Compute&, const SquaredNormArgs& a) {
   a.sum = 0;
   for (size_t chunk = 0; chunk < a.chunk_sums.size(); ++chunk) {
-    const size_t first = chunk * kOptimizerChunk,
-                 end = std::min(a.values.size(), first + size_t{kOptimizerChunk});
+    const int64_t first = static_cast<int64_t>(chunk) * kOptimizerChunk,
+                  end = std::min(a.count, first + kOptimizerChunk);
     a.chunk_sums[chunk] = 0;
-    for (size_t i = first; i < end; ++i)
+    for (int64_t i = first; i < end; ++i)
       a.chunk_sums[chunk] += static_cast<double>(a.values[i]) * a.values[i];
     a.sum += a.chunk_sums[chunk];
   }
@@ -106,15 +111,15 @@ void squared_norm(Compute&, const SquaredNormArgs& a) {
 // Moments are rounded once when they are stored; the parameter is updated from the unrounded ones.
 void adamw(Compute&, const AdamwArgs& a) {
   const AdamwStep& s = a.step;
-  for (size_t i = 0; i < a.all.param.size(); ++i) {
-    const double g = static_cast<double>(s.grad_scale) * a.all.grad[i];
-    const double m = a.all.m[i] + (g - a.all.m[i]) * s.one_minus_beta1;
-    const double v = static_cast<double>(a.all.v[i]) * s.beta2 + s.one_minus_beta2 * g * g;
-    const double p = static_cast<double>(a.all.param[i]) * s.decay_factor;
-    a.all.m[i] = static_cast<float>(m);
-    a.all.v[i] = static_cast<float>(v);
-    a.all.param[i] = static_cast<float>(p + s.minus_step_size * m /
-                                                (std::sqrt(v) / s.sqrt_bias_correction2 + s.eps));
+  for (int64_t i = 0; i < a.count; ++i) {
+    const double g = static_cast<double>(s.grad_scale) * a.grad[i];
+    const double m = a.m[i] + (g - a.m[i]) * s.one_minus_beta1;
+    const double v = static_cast<double>(a.v[i]) * s.beta2 + s.one_minus_beta2 * g * g;
+    const double p = static_cast<double>(a.param[i]) * s.decay_factor;
+    a.m[i] = static_cast<float>(m);
+    a.v[i] = static_cast<float>(v);
+    a.param[i] = static_cast<float>(p + s.minus_step_size * m /
+                                            (std::sqrt(v) / s.sqrt_bias_correction2 + s.eps));
   }
 }
 

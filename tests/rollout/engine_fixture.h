@@ -23,8 +23,10 @@ class TestEngine {
  public:
   TestEngine(const TinyModel& tiny, const EngineOptions& options, int64_t num_blocks = 1024,
              const Tokenizer* tokenizer = nullptr, const Tracer* tracer = nullptr)
-      : kv_arena_("test kv", num_blocks * tiny.model->kv_shape().block_bytes()),
-        workspace_("test engine", engine_workspace_bytes(*tiny.model, options)),
+      : kv_arena_("test kv", num_blocks * tiny.model->kv_shape().block_bytes(), Touch::kNow,
+                  place_on(*tiny.compute)),
+        workspace_("test engine", engine_workspace_bytes(*tiny.model, options), Touch::kNow,
+                   place_on(*tiny.compute)),
         engine(*tiny.model, options, {tiny.model->kv_shape(), kv_arena_.data(), num_blocks},
                workspace_.data(), tokenizer, tracer) {}
 

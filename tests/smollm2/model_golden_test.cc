@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "support/head_logprob.h"
 #include "support/logprob_runs.h"
 
 namespace rl::testing {

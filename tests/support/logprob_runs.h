@@ -1,12 +1,12 @@
 // Log-probs of whole sequences in every way the library can compute them: packed as in training,
 // or fed in chunks with one head row at a time as in decode.
 #pragma once
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <random>
 #include <vector>
 
-#include "support/head_logprob.h"
 #include "support/tiny_model.h"
 
 namespace rl::testing {
@@ -27,18 +27,22 @@ inline std::vector<std::vector<float>> packed_logprobs(
   const Model& model = *tiny.model;
   TrainingBatch batch(tiny, sequences);
   forward(model, batch.batch(), batch.pool, *batch.buffers, batch.saved.get());
-  Arena arena("head",
-              HeadBuffers::bytes(model.config(), model.compute_dtype(), batch.rows(), false));
+  const Arena arena("head",
+                    HeadBuffers::bytes(model.config(), model.compute_dtype(), batch.rows(), false),
+                    Touch::kNow, place_on(*tiny.compute));
   HeadBuffers head(model.config(), model.compute_dtype(), batch.rows(), false, arena.data());
   std::vector<int32_t> rows(batch.rows());
   std::iota(rows.begin(), rows.end(), 0);
   gather_rows(model, batch.buffers->hidden, rows, head);
   head_forward(model, std::vector<float>(batch.rows(), 1.0f / temperature), head);
+  std::vector<int32_t> next = batch.ids();  // that each row predicts
+  std::rotate(next.begin(), next.begin() + 1, next.end());
+  std::vector<float> logprobs(next.size());
+  head_scores(model, head, next, {logprobs, {}});
   std::vector<std::vector<float>> out;
   for (const SequenceRows& s : batch.slices()) {
-    out.emplace_back();
-    for (int32_t t = 0; t + 1 < s.rows; ++t)
-      out.back().push_back(head_logprob(head, s.first_row + t, batch.ids()[s.first_row + t + 1]));
+    const auto first = logprobs.begin() + s.first_row;
+    out.emplace_back(first, first + s.rows - 1);
   }
   return out;
 }
@@ -48,7 +52,8 @@ inline std::vector<float> chunked_logprobs(const TinyModel& tiny, const std::vec
                                            int32_t chunk, float temperature) {
   const Model& model = *tiny.model;
   TrainingBatch whole(tiny, {ids});  // for its buffers and blocks
-  Arena arena("head", HeadBuffers::bytes(model.config(), model.compute_dtype(), 1, false));
+  const Arena arena("head", HeadBuffers::bytes(model.config(), model.compute_dtype(), 1, false),
+                    Touch::kNow, place_on(*tiny.compute));
   HeadBuffers head(model.config(), model.compute_dtype(), 1, false, arena.data());
   std::vector<float> out;
   const int32_t length = static_cast<int32_t>(ids.size());
@@ -62,7 +67,8 @@ inline std::vector<float> chunked_logprobs(const TinyModel& tiny, const std::vec
     for (int32_t r = 0; r < rows && start + r + 1 < length; ++r) {
       gather_rows(model, whole.buffers->hidden, std::vector<int32_t>{r}, head);
       head_forward(model, std::vector<float>{1.0f / temperature}, head);
-      out.push_back(head_logprob(head, 0, ids[start + r + 1]));
+      out.push_back(0);
+      head_scores(model, head, {&ids[start + r + 1], 1}, {{&out.back(), 1}, {}});
     }
   }
   return out;

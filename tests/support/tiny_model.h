@@ -10,6 +10,7 @@
 #include "formats/open/open_weight_source.h"
 #include "model/head.h"
 #include "model/transformer.h"
+#include "support/device_memory.h"
 
 namespace rl::testing {
 
@@ -68,18 +69,22 @@ class TrainingBatch {
     const KvShape kv = model.kv_shape();
     const int threads = tiny.compute->num_threads();
     const int64_t rows = static_cast<int64_t>(ids_.size());
-    kv_arena_ = Arena("test kv", next_block * kv.block_bytes());
+    const ArenaPlace place = place_on(*tiny.compute);
+    const auto reserve = [&](const char* name, uint64_t bytes) {
+      return Arena(name, bytes, Touch::kNow, place);
+    };
+    kv_arena_ = reserve("test kv", next_block * kv.block_bytes());
     pool = {kv, kv_arena_.data(), next_block};
     forward_arena_ =
-        Arena("test forward", ForwardBuffers::bytes(model.config(), kv, rows, threads));
+        reserve("test forward", ForwardBuffers::bytes(model.config(), kv, rows, threads));
     buffers =
         std::make_unique<ForwardBuffers>(model.config(), kv, rows, threads, forward_arena_.data());
     saved_arena_ =
-        Arena("test saved", SavedActivations::bytes(model.config(), model.compute_dtype(), rows));
+        reserve("test saved", SavedActivations::bytes(model.config(), model.compute_dtype(), rows));
     saved = std::make_unique<SavedActivations>(model.config(), model.compute_dtype(), rows,
                                                saved_arena_.data());
     backward_arena_ =
-        Arena("test backward", BackwardBuffers::bytes(model.config(), kv, rows, threads));
+        reserve("test backward", BackwardBuffers::bytes(model.config(), kv, rows, threads));
     scratch = std::make_unique<BackwardBuffers>(model.config(), kv, rows, threads,
                                                 backward_arena_.data());
   }

@@ -140,16 +140,16 @@ TEST(Workspace, MomentsAreTwiceTheGradients) {
   }
   TrainRig rig({}, {});
   AdamwState state(17, *rig.tiny.compute);
-  EXPECT_EQ(state.gradients().size(), 17u);
-  EXPECT_EQ(state.second_moments().size(), 17u);
+  EXPECT_EQ(state.gradients().count(), 17);
+  EXPECT_EQ(state.second_moments().count(), 17);
   EXPECT_EQ(state.second_moments().data() - state.first_moments().data(), 32);
   EXPECT_EQ(state.memory().size(), 2u);
-  std::ranges::fill(state.gradients(), 3.0f);
-  std::ranges::fill(state.first_moments(), 5.0f);
+  std::ranges::fill(state.gradients().in_host(), 3.0f);
+  std::ranges::fill(state.first_moments().in_host(), 5.0f);
   EXPECT_DOUBLE_EQ(state.gradient_norm(), std::sqrt(17 * 9.0));
   state.zero_gradients();
   EXPECT_EQ(state.gradient_norm(), 0);
-  EXPECT_EQ(state.first_moments()[16], 5.0f);
+  EXPECT_EQ(state.first_moments().in_host()[16], 5.0f);
 }
 
 TEST(Workspace, ARowTeacherPlansItsOwnShape) {

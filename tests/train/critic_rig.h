@@ -15,20 +15,21 @@ class CriticRig {
  public:
   CriticRig(const RigOptions& rig, const CriticOptions& options)
       : executor_(make_thread_executor(rig.threads)),
-        compute_(make_cpu_compute(*executor_, rig.compute)) {
+        compute_(rig.device.make_compute(*executor_, rig.compute, nullptr)) {
     const auto source =
         open_weight_source(real_fs(), TrainRig::path_of(rig.model), ModelHead::kScalar);
     ModelOptions model_options;
     model_options.block_size = 16;
     model_ = std::make_unique<Model>(*source, *compute_, model_options);
-    sizes = Critic::plan(model_->config(), model_->kv_shape(), options, rig.threads);
-    workspace_ = Arena("test critic workspace", sizes.workspace);
-    std::memset(workspace_.data(), 0x7f, workspace_.bytes());  // nothing may rely on zeros
+    sizes = Critic::plan(model_->config(), model_->kv_shape(), options, compute_->num_threads(),
+                         rig.device);
+    workspace_ = Arena("test critic workspace", sizes.workspace, Touch::kNow, place_on(*compute_));
+    fill_bytes(*compute_, workspace_, 0x7f);  // nothing may rely on zeros
     critic = std::make_unique<Critic>(*model_, options, workspace_.data());
   }
   Model& model() { return *model_; }
   std::vector<float> masters() {
-    return {model().master(), model().master() + model().layout().total()};
+    return values_on(*compute_, model().master(), model().layout().total());
   }
   std::vector<float> gradients() {
     const auto g = critic->gradients();

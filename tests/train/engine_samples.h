@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rollout/engine.h"
+#include "support/device_memory.h"
 
 namespace rl::testing {
 
@@ -24,8 +25,10 @@ inline std::vector<Sample> sample_with_engine(const Model& model, const Sampling
   o.max_model_len = 100;
   const KvShape shape = model.kv_shape();
   const int64_t blocks = 16 * 8;
-  const Arena kv("test engine kv", static_cast<uint64_t>(blocks) * shape.block_bytes());
-  const Arena workspace("test engine", engine_workspace_bytes(model, o));
+  const ArenaPlace place = place_on(model.compute());
+  const Arena kv("test engine kv", static_cast<uint64_t>(blocks) * shape.block_bytes(), Touch::kNow,
+                 place);
+  const Arena workspace("test engine", engine_workspace_bytes(model, o), Touch::kNow, place);
   Engine engine(model, o, {shape, kv.data(), blocks}, workspace.data(), nullptr, nullptr);
   std::mt19937 rng(5);
   const int64_t samples = sampling.batch == 1 ? 1 : 3;

@@ -98,7 +98,7 @@ TEST(GradientStep, GradientsOfPartsAddUpToThoseOfTheWhole) {
       loss += part.trainer->finish().loss;  // without an update
     }
     EXPECT_LE(relative_l2(sum, whole.gradients()), 1e-6);
-    std::ranges::copy(sum, whole.trainer->held_gradients().begin());
+    whole.trainer->held_gradients().write(sum);
     const TrainMetrics metrics = update(*whole.trainer);
     EXPECT_NEAR(loss, metrics.loss, 1e-9 * std::max(1.0, std::abs(metrics.loss)));
   }
@@ -110,7 +110,7 @@ TEST(GradientStep, AppliesWhatTheCallerMadeOfTheGradients) {
   const std::vector<TrainSample> batch = with_advantages(samples);
   compute(*a.trainer, batch);
   compute(*b.trainer, batch);
-  for (float& g : b.trainer->held_gradients()) g *= 2;
+  for (float& g : b.trainer->held_gradients().in_host()) g *= 2;
   EXPECT_DOUBLE_EQ(update(*b.trainer).grad_norm, 2 * update(*a.trainer).grad_norm);
 }
 
@@ -124,7 +124,7 @@ TEST(GradientStep, ALossThatIsNotFiniteIsSkippedByWhoeverAddsItsGradients) {
   EXPECT_TRUE(std::isnan(bad));
   batch[2].advantage = 1;
   compute(*other.trainer, batch);
-  other.trainer->held_gradients()[0] += bad;
+  other.trainer->held_gradients().in_host()[0] += bad;
   for (TrainRig* each : {&rig, &other}) {
     const std::vector<float> before = each->masters();
     const TrainMetrics metrics = update(*each->trainer);

@@ -30,8 +30,9 @@ struct RigOptions {
 inline void fill_head(Model& model, unsigned seed) {
   std::mt19937 rng(seed);
   std::normal_distribution<float> normal(0.0f, 0.2f);
-  float* head = model.master() + model.layout().head();
-  for (int64_t i = 0; i < model.config().hidden; ++i) head[i] = normal(rng);
+  std::vector<float> head(static_cast<size_t>(model.config().hidden));
+  for (float& value : head) value = normal(rng);
+  model.masters().part(model.layout().head(), model.config().hidden).write(head);
   model.publish();
 }
 
@@ -63,9 +64,8 @@ class TrainRig {
       kept_offset = std::max(bytes, RowTeacher::forward_bytes(shape, options)) / 64 * 64 + 64;
       bytes = kept_offset + RowTeacher::kept_bytes(shape, options);
     }
-    workspace = Arena("test workspace", bytes);
-    std::memset(workspace.data(), 0x7f,
-                workspace.bytes());  // large floats: nothing may rely on zeros
+    workspace = Arena("test workspace", bytes, Touch::kNow, place_on(*tiny.compute));
+    fill_bytes(*tiny.compute, workspace, 0x7f);  // large floats: nothing may rely on zeros
     trainer = std::make_unique<Trainer>(model(), reference.get(), options, workspace.data());
     if (teacher == nullptr) return;
     row_teacher.emplace(*teacher, options,
@@ -75,11 +75,11 @@ class TrainRig {
   }
   Model& model() { return *tiny.model; }
   std::vector<float> masters() {
-    return {model().master(), model().master() + model().layout().total()};
+    return values_on(*tiny.compute, model().master(), model().layout().total());
   }
   std::vector<float> gradients() {
-    const auto g = trainer->gradients();
-    return {g.begin(), g.end()};
+    const DeviceFloats g = trainer->held_gradients();
+    return values_on(*tiny.compute, g.data(), g.count());
   }
 
   TinyModel tiny;

@@ -90,7 +90,7 @@ void attend(Compute& compute, const AttendArgs& args) {
 
 void attend_backward(Compute& compute, const AttendBackwardArgs& a) {
   CpuCompute& cpu = cpu_of(compute);
-  cpu::zero_floats(compute, {a.work.sums()});
+  cpu::zero_floats(compute, {a.work.sums(), a.work.num_sums()});
   const int64_t heads = a.attention.shape.kv_heads,
                 stride = attention_backward_scratch_floats(a.attention.shape);
   for (int64_t step = 0; step < a.work.steps(); ++step) {

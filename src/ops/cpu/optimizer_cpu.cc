@@ -6,29 +6,26 @@ namespace rl::cpu {
 namespace {
 
 template <typename T>
-std::span<T> part(std::span<T> all, int64_t first, int64_t count) {
-  return all.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+std::span<T> part(T* all, int64_t first, int64_t count) {
+  return {all + first, static_cast<size_t>(count)};
 }
 
 }  // namespace
 
 void squared_norm(Compute& compute, const SquaredNormArgs& a) {
-  cpu_of(compute).for_chunks(static_cast<int64_t>(a.values.size()), kOptimizerChunk,
-                             [&](int64_t first, int64_t count, int64_t chunk) {
-                               a.chunk_sums[static_cast<size_t>(chunk)] =
-                                   grad_norm_squared(part(a.values, first, count));
-                             });
+  cpu_of(compute).for_chunks(
+      a.count, kOptimizerChunk, [&](int64_t first, int64_t count, int64_t chunk) {
+        a.chunk_sums[static_cast<size_t>(chunk)] = grad_norm_squared(part(a.values, first, count));
+      });
   a.sum = 0;
   for (const double s : a.chunk_sums) a.sum += s;
 }
 
 void adamw(Compute& compute, const AdamwArgs& a) {
-  cpu_of(compute).for_chunks(
-      static_cast<int64_t>(a.all.param.size()), kOptimizerChunk,
-      [&](int64_t first, int64_t count, int64_t) {
-        adamw_update(a.step, {part(a.all.param, first, count), part(a.all.m, first, count),
-                              part(a.all.v, first, count), part(a.all.grad, first, count)});
-      });
+  cpu_of(compute).for_chunks(a.count, kOptimizerChunk, [&](int64_t first, int64_t count, int64_t) {
+    adamw_update(a.step, {part(a.param, first, count), part(a.m, first, count),
+                          part(a.v, first, count), part(a.grad, first, count)});
+  });
 }
 
 }  // namespace rl::cpu

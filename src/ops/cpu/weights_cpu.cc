@@ -1,4 +1,5 @@
 // Filling and copying memory.
+#include <algorithm>
 #include <cstring>
 
 #include "core/error.h"
@@ -14,7 +15,8 @@ using Range = Matmul::RowRange;
 class PackedRows {
  public:
   PackedRows(const PackRowsArgs& args, int worker)
-      : a_(args), staging_(args.rows ? nullptr : args.staging + worker * args.staging_floats) {}
+      : a_(args),
+        staging_(args.rows ? nullptr : args.staging.data() + worker * args.staging_floats) {}
 
   // Rows on from `first`; those that are read go to float `at` of the staging buffer.
   Range get(int64_t first, int64_t count, int64_t at) const {
@@ -37,7 +39,11 @@ namespace cpu {
 void read_floats(Compute& compute, const ReadFloatsArgs& a) {
   cpu_of(compute).executor().parallel_for(static_cast<int64_t>(a.runs.size()), [&](int64_t i, int) {
     const FloatRun& run = a.runs[i];
-    a.read(run.from, {run.to, static_cast<size_t>(run.count)});
+    if (a.read == nullptr) {
+      std::copy_n(a.from + run.from, run.count, run.to);
+    } else {
+      (*a.read)(run.from, {run.to, static_cast<size_t>(run.count)});
+    }
   });
 }
 
@@ -67,10 +73,9 @@ void prepare_gradient(Compute& compute, const PrepareGradientArgs& a) {
 
 void zero_floats(Compute& compute, const ZeroFloatsArgs& a) {
   constexpr int64_t kFloatsPerTask = 1 << 16;
-  cpu_of(compute).for_chunks(static_cast<int64_t>(a.to.size()), kFloatsPerTask,
-                             [&](int64_t first, int64_t count, int64_t) {
-                               std::fill_n(a.to.data() + first, count, 0.0f);
-                             });
+  cpu_of(compute).for_chunks(a.count, kFloatsPerTask, [&](int64_t first, int64_t count, int64_t) {
+    std::fill_n(a.to + first, count, 0.0f);
+  });
 }
 
 void copy_bytes(Compute&, const CopyBytesArgs& a) { std::memcpy(a.to, a.from, a.bytes); }

@@ -12,6 +12,7 @@ PhaseArena::PhaseArena(LoadedModel& model, const Settings& settings, const Memor
   Runtime& runtime = model.runtime();
   const ComputeLease lease(runtime, "making a pipeline");
   with_knobs(plan, [&] { reserve(model, settings, plan); });
+  if (runtime.compute().has_own_memory()) return;
   std::vector<std::span<std::byte>> memory = update_->memory();
   memory.push_back(arena_.span());
   prefault_ = std::make_unique<Prefault>(std::move(memory), runtime.num_threads(), runtime.cpus());
@@ -21,7 +22,7 @@ void PhaseArena::reserve(LoadedModel& model, const Settings& settings, const Mem
   Runtime& runtime = model.runtime();
   arena_ = Arena("phase workspace",
                  std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes),
-                 Touch::kLater, &runtime.ledger());
+                 Touch::kLater, runtime.compute().memory());
   update_ = std::make_unique<PolicyUpdate>(model, settings, plan, arena_.data());
   reward_ = RewardRole::make(model, settings, plan, arena_.data());
   if (plan.num_engines > 0) {

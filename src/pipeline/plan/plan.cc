@@ -141,8 +141,13 @@ int64_t choose_blocks(const Settings& settings, const Planner& p, uint64_t budge
 void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
   const uint64_t rollout = plan.kv_bytes + plan.engine_workspace_bytes,
                  train = plan.train_workspace_bytes;
+  const MemorySpace space = p.space();
   const auto arena = [&](const char* name, const char* phase, uint64_t bytes) {
-    if (bytes != 0) plan.arenas.push_back({name, phase, bytes});
+    if (bytes != 0) plan.arenas.push_back({name, phase, bytes, {}, space});
+  };
+  const auto part = [&](std::string name, const char* phase, uint64_t bytes,
+                        const char* role = "") {
+    plan.parts.push_back({std::move(name), phase, bytes, role, space});
   };
   if (use == PlanUse::kPipeline) {
     arena("phase workspace", "shared", std::max(rollout, train));
@@ -151,28 +156,30 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
     arena(p.has_forwards() ? "forward workspace" : "training workspace", "always", train);
   }
   if (p.has_engine()) {
-    plan.parts.push_back({"KV pool", "rollout", plan.kv_bytes});
+    part("KV pool", "rollout", plan.kv_bytes);
     const uint64_t swap = static_cast<uint64_t>(plan.num_engines) * p.swap_bytes();
-    plan.parts.push_back({"engine", "rollout", plan.engine_workspace_bytes - swap});
-    if (swap != 0) plan.parts.push_back({"swap space", "rollout", swap});
+    const bool apart = p.engine().swap_apart;
+    part("engine", "rollout", plan.engine_workspace_bytes - (apart ? 0 : swap));
+    if (swap != 0 && !apart) part("swap space", "rollout", swap);
+    for (int64_t i = 0; apart && swap != 0 && i < plan.num_engines; ++i)
+      plan.arenas.push_back({"swap space", "always", p.swap_bytes()});
   }
   if (!p.has_trainer()) return;
   const auto regions = [&](const char* phase, const char* role, const TrainerSizes& sizes) {
     for (const auto& region : sizes.workspace_regions) {
-      if (region.bytes != 0) plan.parts.push_back({region.name, phase, region.bytes, role});
+      if (region.bytes != 0) part(region.name, phase, region.bytes, role);
     }
   };
   regions("train", "policy", p.train_sizes(plan.max_tokens));
-  plan.parts.push_back({"forwards", "log-prob", p.logprob_bytes(plan.max_tokens)});
+  part("forwards", "log-prob", p.logprob_bytes(plan.max_tokens));
   if (p.has_reward_model()) {
-    const uint64_t bytes = p.reward_workspace(plan.max_tokens);
-    plan.parts.push_back({"reward model", "reward", bytes, "reward"});
+    part("reward model", "reward", p.reward_workspace(plan.max_tokens), "reward");
   }
   if (p.has_teacher()) {
     const uint64_t kept = p.teacher_kept_bytes(plan.max_tokens);
-    plan.parts.push_back({kept != 0 ? "forwards" : "log-probs", "teacher",
-                          p.teacher_bytes(plan.max_tokens), "teacher"});
-    if (kept != 0) plan.parts.push_back({"rows of the teacher", "train", kept, "teacher"});
+    part(kept != 0 ? "forwards" : "log-probs", "teacher", p.teacher_bytes(plan.max_tokens),
+         "teacher");
+    if (kept != 0) part("rows of the teacher", "train", kept, "teacher");
   }
   if (p.has_critic()) regions("critic", "critic", p.critic_sizes(plan.max_tokens));
 }
@@ -190,6 +197,12 @@ uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
     if (e.name == arena) return e.bytes;
   }
   return 0;
+}
+
+uint64_t MemoryPlan::arena_bytes_in(MemorySpace space) const {
+  uint64_t sum = 0;
+  for (const PlanEntry& e : arenas) sum += e.space == space ? e.bytes : 0;
+  return sum;
 }
 
 PlanModels plan_models(const Settings& settings, const ModelConfig& policy, FileSystem& fs,

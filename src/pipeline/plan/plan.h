@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/arena.h"
 #include "core/dtype.h"
 #include "formats/model_config.h"
 #include "pipeline/config/settings.gen.h"
@@ -51,6 +52,7 @@ struct PlanEntry {
                       // "log-prob", "critic", "reward" or "teacher"
   uint64_t bytes = 0;
   std::string role = {};  // "policy", "reference", "critic", "reward", "teacher"; empty: shared
+  MemorySpace space = MemorySpace::kHost;  // of a device that has memory of its own, or the host's
 };
 
 struct MemoryPlan {
@@ -80,6 +82,7 @@ struct MemoryPlan {
   uint64_t teacher_kept_offset = 0;    // into the training workspace, with a teacher of whole rows
 
   uint64_t bytes_of(const std::string& arena) const;  // 0 when the plan has no such arena
+  uint64_t arena_bytes_in(MemorySpace space) const;
   // Splits kv_bytes + engine_workspace_bytes at `begin` among the engines.
   EngineSetMemory engine_memory(std::byte* begin) const;
 };

@@ -79,6 +79,7 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
       kv_(kv_shape(config_, compute_, kv_format_of(settings, compute_))),
       engine_(engine_options_from(settings, max_model_len_)) {
   engine_.swap_blocks = swap_blocks_of(settings, kv_);
+  engine_.swap_apart = device_.has_own_memory();
   const uint64_t workspace = device_.workspace_bytes(threads_);
   if (workspace != 0) add("", "matmul workspace", workspace);
   const size_t first_weights = always_.size();
@@ -90,7 +91,7 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
 }
 
 void Planner::add(const char* role, const char* name, uint64_t bytes) {
-  always_.push_back({name, "always", bytes, role});
+  always_.push_back({name, "always", bytes, role, space()});
 }
 
 uint64_t Planner::packed_bytes() const {
@@ -204,8 +205,11 @@ uint64_t Planner::baseline_bytes() const {
   return sum.get();
 }
 
+// A swap space apart is held throughout.
 uint64_t Planner::always_bytes() const {
-  CheckedU64 sum(uint64_t{0});
+  const bool swaps = has_engine() && engine_.swap_apart;
+  CheckedU64 sum = CheckedU64(static_cast<uint64_t>(num_engines_)) *
+                   CheckedU64(swaps ? swap_bytes() : uint64_t{0});
   for (const PlanEntry& e : always_) sum = sum + CheckedU64(e.bytes);
   return sum.get();
 }

@@ -52,11 +52,15 @@ class Planner {
   // Of one compute copy of the policy, as forwards read it.
   uint64_t packed_bytes() const;
 
+  // Of the arenas that the device computes in.
+  MemorySpace space() const {
+    return device_.has_own_memory() ? MemorySpace::kDevice : MemorySpace::kHost;
+  }
   int64_t num_engines() const { return num_engines_; }
   // For one engine.
   uint64_t kv_bytes(int64_t blocks) const;
   uint64_t engine_workspace() const;
-  uint64_t swap_bytes() const;  // part of the workspace
+  uint64_t swap_bytes() const;  // part of the workspace, unless engine().swap_apart
   // KV of all engines, then their workspaces, each 64-byte aligned.
   uint64_t rollout_bytes(int64_t blocks) const;
   uint64_t train_bytes(int64_t max_tokens) const;  // of forwards without a trainer, too

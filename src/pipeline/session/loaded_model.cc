@@ -69,8 +69,7 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
     loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->compute(),
                                              model_options(settings, loaded->plan_));
     if (use != PlanUse::kForward) return;
-    loaded->forward_ = std::make_unique<ModelForward>(*loaded->model_, settings, loaded->plan_,
-                                                      loaded->runtime_->ledger());
+    loaded->forward_ = std::make_unique<ModelForward>(*loaded->model_, settings, loaded->plan_);
   });
   const int64_t parameters = loaded->model_->layout().num_parameters();
   const char* const dtype = dtype_name(loaded->model_->compute_dtype());

@@ -2,6 +2,7 @@
 #include "pipeline/session/machine_probe.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -31,16 +32,29 @@ double best_seconds(const std::function<void()>& pass) {
   return best;
 }
 
+// Returns once the ops before it are done.
+void finish(Compute& compute, const float* data) {
+  double sum = 0;
+  std::array<double, 1> chunk_sums;
+  squared_norm(compute, {data, 1, chunk_sums, sum});
+}
+
 double product_flops(Runtime& runtime, Dtype dtype) {
   const Device& device = runtime.compute().device();
   const auto compute = device.make_compute(runtime.executor(), dtype, nullptr);
   const PackedShape shape = device.plan_packed({kInner, kOuter}, dtype);
   const int64_t rows = padded_rows(kRows);
-  const Arena packed("probe", shape.bytes, Touch::kNow), x("probe", 4 * rows * kInner, Touch::kNow);
-  std::vector<float> weights(kInner * kOuter, 0.5f), y(rows * kOuter);
+  const ArenaPlace place = compute->memory();
+  const Arena packed("probe", shape.bytes, Touch::kNow, place),
+      x("probe", 4 * rows * kInner, Touch::kNow, place),
+      weights("probe", 4 * kInner * kOuter, Touch::kNow, place),
+      y("probe", 4 * rows * kOuter, Touch::kNow, place);
   PackedMatrix w;
-  pack_columns(*compute, {shape, packed.data(), w, weights.data()});
-  const double seconds = best_seconds([&] { project(*compute, {w, x.data(), kRows, y.data()}); });
+  pack_columns(*compute, {shape, packed.data(), w, weights.at<float>(0)});
+  const double seconds = best_seconds([&] {
+    project(*compute, {w, x.data(), kRows, y.at<float>(0)});
+    finish(*compute, y.at<float>(0));
+  });
   return 2.0 * kRows * kInner * kOuter / seconds;
 }
 
@@ -69,15 +83,41 @@ double copy_rate(Executor& executor, const std::byte* from, std::byte* to) {
   return static_cast<double>(tasks * bytes) / seconds;
 }
 
+// The same of memory of the device, by ops.
+double read_rate(Compute& compute, const Arena& data) {
+  constexpr auto kFloats = static_cast<int64_t>(kRange / sizeof(float));
+  std::vector<double> chunk_sums(static_cast<size_t>(num_optimizer_chunks(kFloats)));
+  double sum = 0;
+  const double seconds = best_seconds([&] {
+    squared_norm(compute, {data.at<float>(0), kFloats, chunk_sums, sum});
+  });
+  return static_cast<double>(kRange) / seconds;
+}
+
+double copy_rate(Compute& compute, const Arena& from, const Arena& to) {
+  const double seconds = best_seconds([&] {
+    copy_bytes(compute, {from.data(), to.data(), kRange});
+    finish(compute, to.at<float>(0));
+  });
+  return static_cast<double>(kRange) / seconds;
+}
+
 MachineRates measured(Runtime& runtime) {
-  const Arena from("probe", kRange, Touch::kNow), to("probe", kRange, Touch::kNow);
+  Compute& compute = runtime.compute();
+  const ArenaPlace place(nullptr, compute.device().memory());
+  const Arena from("probe", kRange, Touch::kNow, place), to("probe", kRange, Touch::kNow, place);
   MachineRates rates;
   rates.threads = runtime.num_threads();
   rates.f32_flops = product_flops(runtime, Dtype::kF32);
   const bool bf16 = runtime.compute().device().has_bf16();
   rates.bf16_flops = bf16 ? product_flops(runtime, Dtype::kBf16) : rates.f32_flops / 4;
-  rates.read_bytes_per_s = read_rate(runtime.executor(), from.data());
-  rates.copy_bytes_per_s = copy_rate(runtime.executor(), from.data(), to.data());
+  if (compute.has_own_memory()) {
+    rates.read_bytes_per_s = read_rate(compute, from);
+    rates.copy_bytes_per_s = copy_rate(compute, from, to);
+  } else {
+    rates.read_bytes_per_s = read_rate(runtime.executor(), from.data());
+    rates.copy_bytes_per_s = copy_rate(runtime.executor(), from.data(), to.data());
+  }
   return rates;
 }
 

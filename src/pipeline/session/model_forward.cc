@@ -103,11 +103,11 @@ TensorPtr compute_output(ForwardPass pass, const Model& model, const ForwardRequ
   }
 }
 
-ModelForward::ModelForward(const Model& model, const Settings& settings, const MemoryPlan& plan,
-                           ArenaLedger& ledger)
+ModelForward::ModelForward(const Model& model, const Settings& settings, const MemoryPlan& plan)
     : model_(model),
       options_(forward_options_from(settings, plan.max_tokens, plan.max_model_len)),
-      workspace_("forward workspace", plan.train_workspace_bytes, Touch::kNow, &ledger),
+      workspace_("forward workspace", plan.train_workspace_bytes, Touch::kNow,
+                 model.compute().memory()),
       buffers_(shape_of(model), options_, workspace_.data()) {}
 
 }  // namespace rl

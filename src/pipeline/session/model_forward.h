@@ -46,8 +46,7 @@ void require_output(const Model& model, ForwardOutput output);
 
 class ModelForward {
  public:
-  ModelForward(const Model& model, const Settings& settings, const MemoryPlan& plan,
-               ArenaLedger& ledger);
+  ModelForward(const Model& model, const Settings& settings, const MemoryPlan& plan);
 
   // Of one caller at a time, which has the ComputeLease.
   TensorPtr compute(const ForwardRequest& request) {

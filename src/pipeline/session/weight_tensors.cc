@@ -76,8 +76,15 @@ void check_finite(const NamedTensor& weight) {
   });
 }
 
-void write(const Tensor& from, float* to) {
-  for_each_value(from, [&](float value) { *to++ = value; });
+void write(const Tensor& from, const DeviceFloats& to) {
+  if (to.is_host_memory()) {
+    float* next = to.data();
+    return for_each_value(from, [&](float value) { *next++ = value; });
+  }
+  std::vector<float> values;
+  values.reserve(static_cast<size_t>(to.count()));
+  for_each_value(from, [&](float value) { values.push_back(value); });
+  to.write(values);
 }
 
 std::vector<const Parameter*> targets_of(const LoadedModel& model,
@@ -96,6 +103,7 @@ std::vector<const Parameter*> targets_of(const LoadedModel& model,
 }  // namespace
 
 TensorPtr lend_weight(std::shared_ptr<const LoadedModel> model, std::string_view name) {
+  if (model->runtime().compute().has_own_memory()) return copy_weight(*model, name);
   const Parameter& p = find_weight(*model, name, "name");
   const float* const data = model->model().master() + p.offset;
   return std::make_shared<const Tensor>(Tensor::Description{.data = data,
@@ -109,8 +117,8 @@ TensorPtr copy_weight(const LoadedModel& model, std::string_view name) {
   const Parameter& p = find_weight(model, name, "name");
   const OwnedTensor copy =
       make_tensor(ElementType::kF32, p.shape, model.runtime().ledger().memory());
-  model.with_steady_weights(
-      [&] { std::memcpy(copy.data, model.model().master() + p.offset, copy.tensor->num_bytes()); });
+  const std::span<float> values(reinterpret_cast<float*>(copy.data), static_cast<size_t>(p.size));
+  model.with_steady_weights([&] { model.model().masters().part(p.offset, p.size).read(values); });
   return copy.tensor;
 }
 
@@ -152,8 +160,8 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights,
   StepWatch watch(model, nullptr);
   m.mark_masters_changed();
   runtime.executor().parallel_for(count, [&](int64_t i, int) {
-    const auto n = static_cast<size_t>(i);
-    write(*weights[n].values, m.master() + targets[n]->offset);
+    const Parameter& p = *targets[static_cast<size_t>(i)];
+    write(*weights[static_cast<size_t>(i)].values, m.masters().part(p.offset, p.size));
   });
   m.publish_as(version);
   watch.done();

@@ -13,7 +13,8 @@
 
 namespace rl {
 
-// The masters in place, read-only: their values change with every step. Keeps the model alive.
+// The masters in place, read-only: their values change with every step. Keeps the model alive. If
+// the device has memory of its own it is copy_weight(): tensors are memory of the host.
 TensorPtr lend_weight(std::shared_ptr<const LoadedModel> model, std::string_view name);
 // The current values; kBusy while they are being trained.
 TensorPtr copy_weight(const LoadedModel& model, std::string_view name);

@@ -220,7 +220,7 @@ void PolicyUpdate::require_held() const {
       .with_expected("rl_trainer_backward");
 }
 
-std::span<float> PolicyUpdate::held_gradients() {
+DeviceFloats PolicyUpdate::held_gradients() {
   require_held();
   return trainer_->held_gradients();
 }

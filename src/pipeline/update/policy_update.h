@@ -83,7 +83,7 @@ class PolicyUpdate {
   void hold();
   // Error(kFailedPrecondition) unless gradients of the present weights are held.
   void require_held() const;
-  std::span<float> held_gradients();
+  DeviceFloats held_gradients();
   UpdateResult apply();
   // Between begin and finish: whether optimizer steps of the policy are still to come.
   bool has_steps_left() const;

@@ -202,6 +202,7 @@ void TrainerSession::backward(const Part& part) {
   const Turn turn(*this, "gradients", model_->compute_sharing(), &impl_->cancel);
   model_->prepare_compute(LoadedModel::Weights::kTrained);
   model_->with_steady_weights([&] {
+    impl_->host_gradients.forget();
     run_update([&] { impl_->update.begin_gradients(gradients); });
     impl_->update.hold();
   });
@@ -216,6 +217,7 @@ TrainedStep TrainerSession::apply() {
   const LoadedModel::WriteLease write(*model_, model_->runtime().busy_timeout_ns());
   model_->prepare_compute(LoadedModel::Weights::kTrained);
   const Publication publication(*this);
+  impl_->host_gradients.write_back(impl_->update.held_gradients());
   return finished(impl_->update.apply());
 }
 
@@ -232,7 +234,7 @@ TensorPtr TrainerSession::copy_gradient(std::string_view name) {
 
 TensorPtr TrainerSession::gradient_locked(std::string_view name,
                                           std::shared_ptr<const void> owner) {
-  const std::span<float> all = impl_->update.held_gradients();
+  const std::span<float> all = impl_->host_gradients.view(impl_->update.held_gradients());
   Tensor::Description whole{.data = all.data(),
                             .type = ElementType::kF32,
                             .shape = {static_cast<int64_t>(all.size())},

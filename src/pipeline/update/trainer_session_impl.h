@@ -6,6 +6,7 @@
 
 #include "core/arena.h"
 #include "pipeline/session/event_sender.h"
+#include "pipeline/update/host_gradients.h"
 #include "pipeline/update/policy_update.h"
 #include "pipeline/update/trainer_session.h"
 
@@ -42,8 +43,9 @@ struct TrainerSession::Impl {
         options(given.set),
         plan(memory),
         workspace("training workspace", memory.train_workspace_bytes, Touch::kNow,
-                  &model.runtime().ledger()),
-        update(model, given, memory, workspace.data()) {}
+                  model.runtime().compute().memory()),
+        update(model, given, memory, workspace.data()),
+        host_gradients(model.runtime().ledger().memory()) {}
 
   const Objective objective;
   Settings settings;                 // as last changed
@@ -54,6 +56,7 @@ struct TrainerSession::Impl {
   CancelFlag cancel;
   Arena workspace;
   PolicyUpdate update;
+  HostGradients host_gradients;
   uint64_t steps = 0;            // steps done
   uint64_t trained_version = 0;  // after the last of them
 };

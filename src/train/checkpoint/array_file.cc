@@ -64,8 +64,9 @@ void visit_array(const WeightLayout& layout, const FlatArray& array,
   visitor(std::as_bytes(std::span(header)));
   for (const Parameter& p : layout.parameters()) {
     if (!p.trainable()) continue;
-    visitor(std::as_bytes(
-        array.floats.subspan(static_cast<size_t>(p.*array.offset), static_cast<size_t>(p.size))));
+    array.floats.part(p.*array.offset, p.size).visit([&](std::span<const float> part) {
+      visitor(std::as_bytes(part));
+    });
   }
 }
 
@@ -143,13 +144,16 @@ void check_array_file(FileSystem& fs, const std::string& path, const WeightLayou
 }
 
 void read_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
-                     std::span<float> flat) {
+                     const DeviceFloats& flat) {
   const SafetensorsFile file(fs, path);
   for (const Parameter& p : layout.parameters()) {
     if (!p.trainable()) continue;
     require_tensor(file, p);
-    const auto at = static_cast<size_t>(p.gradient), size = static_cast<size_t>(p.size);
-    file.read_bytes(file.find(p.name), std::as_writable_bytes(flat.subspan(at, size)));
+    uint64_t at = file.entries()[static_cast<size_t>(file.find(p.name))].offset;
+    flat.part(p.gradient, p.size).fill([&](std::span<float> part) {
+      file.file().read_at(at, std::as_writable_bytes(part));
+      at += part.size_bytes();
+    });
   }
 }
 

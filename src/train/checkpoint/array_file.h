@@ -6,6 +6,7 @@
 
 #include "core/fs.h"
 #include "model/weights.h"
+#include "ops/device_floats.h"
 
 namespace rl {
 
@@ -16,7 +17,7 @@ struct FileMark {
 
 // Writes tensors in the order of the layout, under their names. The file is synced.
 struct FlatArray {
-  std::span<const float> floats;
+  DeviceFloats floats;
   int64_t Parameter::*offset;  // of a parameter in them
 };
 FileMark write_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
@@ -33,6 +34,6 @@ void verify_file(FileSystem& fs, const std::string& path, const FileMark& expect
 void check_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout);
 // Reads each parameter to its place in the gradients and optimizer states.
 void read_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
-                     std::span<float> flat);
+                     const DeviceFloats& flat);
 
 }  // namespace rl

@@ -77,8 +77,9 @@ FrozenMark frozen_mark(const CheckpointArrays& a) {
   for (const Parameter& p : a.layout->parameters()) {
     if (p.trainable()) continue;
     mark.names.push_back(p.name);
-    digest.update(std::as_bytes(
-        a.masters.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size))));
+    a.masters.part(p.offset, p.size).visit([&](std::span<const float> part) {
+      digest.update(std::as_bytes(part));
+    });
   }
   mark.digest = digest.value();
   return mark;
@@ -209,7 +210,7 @@ void abandon_later_checkpoints(FileSystem& fs, const std::string& dir, int64_t s
 namespace {
 
 void read_verified(FileSystem& fs, const std::string& path, const WeightLayout& layout,
-                   const FileMark& expected, std::span<float> flat) {
+                   const FileMark& expected, const DeviceFloats& flat) {
   read_array_file(fs, path, layout, flat);
   const uint64_t digest = array_mark(layout, {flat, &Parameter::gradient}).digest;
   if (digest == expected.digest) return;
@@ -221,7 +222,7 @@ void read_verified(FileSystem& fs, const std::string& path, const WeightLayout& 
 // The masters are read into scratch.
 void read_arrays(FileSystem& fs, const std::string& path, const CheckpointManifest& manifest,
                  CheckpointTarget& target) {
-  const auto read = [&](size_t model, size_t array, std::span<float> flat) {
+  const auto read = [&](size_t model, size_t array, const DeviceFloats& flat) {
     const char* name = kCheckpointFiles[model][array];
     read_verified(fs, join(path, name), *target.models[model].arrays.layout,
                   manifest.files.at(name), flat);
@@ -287,7 +288,7 @@ void require_same_frozen(FileSystem& fs, const std::string& path, const WeightLa
 
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, CheckpointTarget& target) {
-  for (const auto& m : target.models) RL_CHECK(m.scratch.size() == m.arrays.first_moments.size());
+  for (const auto& m : target.models) RL_CHECK(m.scratch.count() == m.arrays.first_moments.count());
   bring_back(fs, path);
   CheckpointManifest manifest = read_manifest(fs, path);
   require_config(manifest.state.meta, path, config_digest);
@@ -308,9 +309,7 @@ CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
   for (const auto& m : target.models) {
     for (const Parameter& p : m.arrays.layout->parameters()) {
       if (!p.trainable()) continue;
-      const auto from = static_cast<size_t>(p.gradient), to = static_cast<size_t>(p.offset),
-                 size = static_cast<size_t>(p.size);
-      std::ranges::copy(m.scratch.subspan(from, size), m.arrays.masters.subspan(to, size).begin());
+      m.scratch.part(p.gradient, p.size).copy_to(m.arrays.masters.part(p.offset, p.size));
     }
   }
   return std::move(manifest.state);

@@ -21,6 +21,7 @@
 
 #include "core/fs.h"
 #include "model/weights.h"
+#include "ops/device_floats.h"
 
 namespace rl {
 
@@ -40,8 +41,8 @@ struct TrainerCounters {
 };
 
 struct CheckpointArrays {
-  const WeightLayout* layout = nullptr;                     // with what is trained
-  std::span<float> masters, first_moments, second_moments;  // flat, in the layout
+  const WeightLayout* layout = nullptr;                 // with what is trained
+  DeviceFloats masters, first_moments, second_moments;  // flat, in the layout
 };
 
 // Counters, in the order of the arrays passed with them: the policy's, then the critic's if there
@@ -66,7 +67,7 @@ std::string save_checkpoint(FileSystem& fs, const std::string& dir, const Checkp
 struct CheckpointTarget {
   struct Trained {
     CheckpointArrays arrays;
-    std::span<float> scratch;  // as large as the moments; overwritten
+    DeviceFloats scratch;  // as large as the moments; overwritten
   };
   std::vector<Trained> models;
   bool moments_lost = false;  // set by an error after the moments began to change

@@ -18,33 +18,27 @@ uint64_t AdamwState::moment_bytes(int64_t total) {
 AdamwState::AdamwState(int64_t total, Compute& compute)
     : total_(total),
       compute_(compute),
-      gradients_("gradients", gradient_bytes(total), Touch::kLater, compute.ledger()),
-      moments_("optimizer states", moment_bytes(total), Touch::kLater, compute.ledger()),
+      gradients_("gradients", gradient_bytes(total), Touch::kLater, compute.memory()),
+      moments_("optimizer states", moment_bytes(total), Touch::kLater, compute.memory()),
       chunk_sums_(static_cast<size_t>(num_optimizer_chunks(total))) {}
 
-std::span<float> AdamwState::part(const Arena& arena, int64_t index) const {
-  return {arena.at<float>(static_cast<uint64_t>(index) * padded(total_)),
-          static_cast<size_t>(total_)};
+DeviceFloats AdamwState::part(const Arena& arena, int64_t index) const {
+  return {compute_, arena.at<float>(static_cast<uint64_t>(index) * padded(total_)), total_};
 }
 
-void AdamwState::zero_gradients() { zero_floats(compute_, {gradients()}); }
+void AdamwState::zero_gradients() { zero_floats(compute_, {gradients().data(), total_}); }
 
 double AdamwState::gradient_norm() {
   double sum = 0;
-  squared_norm(compute_, {gradients(), chunk_sums_, sum});
+  squared_norm(compute_, {gradients().data(), total_, chunk_sums_, sum});
   return std::sqrt(sum);
 }
 
-void AdamwState::update(const AdamwStep& step, std::span<const TrainedRun> runs,
-                        std::span<float> masters) {
+void AdamwState::update(const AdamwStep& step, std::span<const TrainedRun> runs, float* masters) {
   for (const TrainedRun& run : runs) {
-    const auto of = [&](auto all, int64_t first) {
-      return all.subspan(static_cast<size_t>(first), static_cast<size_t>(run.size));
-    };
     const int64_t at = run.gradient;
-    adamw(compute_, {step,
-                     {of(masters, run.master), of(first_moments(), at), of(second_moments(), at),
-                      of(gradients(), at)}});
+    adamw(compute_, {step, masters + run.master, first_moments().data() + at,
+                     second_moments().data() + at, gradients().data() + at, run.size});
   }
 }
 

@@ -1,4 +1,5 @@
-// Gradients and AdamW moments of the trained parameters, flat (model/weights.h). Sums and updates
+// Gradients and AdamW moments of the trained parameters, flat (model/weights.h), in memory of the
+// device. Sums and updates
 // do not depend on the thread count (ops/optimizer_ops.h).
 #pragma once
 #include <span>
@@ -7,7 +8,7 @@
 #include "algo/optimizers/adamw.h"
 #include "core/arena.h"
 #include "model/weights.h"
-#include "ops/compute.h"
+#include "ops/device_floats.h"
 
 namespace rl {
 
@@ -18,9 +19,9 @@ class AdamwState {
   static uint64_t gradient_bytes(int64_t total);
   static uint64_t moment_bytes(int64_t total);
 
-  std::span<float> gradients() { return part(gradients_, 0); }
-  std::span<float> first_moments() { return part(moments_, 0); }
-  std::span<float> second_moments() { return part(moments_, 1); }
+  DeviceFloats gradients() const { return part(gradients_, 0); }
+  DeviceFloats first_moments() const { return part(moments_, 0); }
+  DeviceFloats second_moments() const { return part(moments_, 1); }
 
   std::vector<std::span<std::byte>> memory() const { return {gradients_.span(), moments_.span()}; }
 
@@ -28,11 +29,11 @@ class AdamwState {
   // Global norm; chunk sums are added in order.
   double gradient_norm();
   // Updates these runs of the masters; the others keep their bits.
-  void update(const AdamwStep& step, std::span<const TrainedRun> runs, std::span<float> masters);
+  void update(const AdamwStep& step, std::span<const TrainedRun> runs, float* masters);
 
  private:
   static uint64_t padded(int64_t total);
-  std::span<float> part(const Arena& arena, int64_t index) const;
+  DeviceFloats part(const Arena& arena, int64_t index) const;
 
   int64_t total_;
   Compute& compute_;

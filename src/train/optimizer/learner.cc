@@ -57,10 +57,6 @@ std::vector<std::span<std::byte>> Learner::memory() const {
   return all;
 }
 
-std::span<float> Learner::masters() {
-  return {model_.master(), static_cast<size_t>(model_.layout().total())};
-}
-
 void Learner::prepare() {
   stage();
   backward_.prepare();
@@ -79,7 +75,7 @@ Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
   model_.mark_masters_changed();  // marked first: an update that throws has changed some of them
   release_at_update_ = model_.published().release();
   state_.update(adamw_step(options.adamw, {lr, optimizer_steps_ + 1, scale}),
-                layout_.trained_runs(), masters());
+                layout_.trained_runs(), model_.master());
   ++optimizer_steps_;
   return {true, norm, lr};
 }
@@ -97,7 +93,7 @@ uint64_t Learner::publish_masters() {
 }
 
 CheckpointArrays Learner::arrays() {
-  return {&layout_, masters(), state_.first_moments(), state_.second_moments()};
+  return {&layout_, model_.masters(), state_.first_moments(), state_.second_moments()};
 }
 
 void Learner::loaded(const TrainerCounters& counters) {

@@ -31,11 +31,9 @@ class Learner {
                    BackwardPacking packing = BackwardPacking::kByLayer);
 
   Model& model() const { return model_; }
-  std::span<float> gradients() { return state_.gradients(); }
+  DeviceFloats gradients() const { return state_.gradients(); }
   const WeightLayout& layout() const { return layout_; }
-  MicroBatchPass::Training training() {
-    return {model_, backward_, state_.gradients().data(), &layout_};
-  }
+  MicroBatchPass::Training training() { return {model_, backward_, gradients().data(), &layout_}; }
   std::vector<std::span<std::byte>> memory() const;
 
   // Packs what is stale and zeroes the gradients.
@@ -76,8 +74,6 @@ class Learner {
   void require_whole() const;
 
  private:
-  std::span<float> masters();
-
   Model& model_;
   const WeightLayout layout_;  // the model's, with what this learner trains
   AdamwState state_;

@@ -89,7 +89,7 @@ void MicroBatchPass::run_layers(const Training& t, const MicroBatch& micro,
     PhaseTimer phase(context_, "train.head", times.head_ns);
     phase.set_tokens(static_cast<int64_t>(micro.wanted().size()));
     const int64_t floats = micro.rows() * t.model.config().hidden;
-    zero_floats(t.model.compute(), {{workspace_.d_hidden, static_cast<size_t>(floats)}});
+    zero_floats(t.model.compute(), {workspace_.d_hidden, floats});
     head();
   }
   PhaseTimer phase(context_, "train.backward", times.backward_ns);

@@ -1,0 +1,46 @@
+// The gradients that a trainer holds, as a host reads and writes them: in place, or, if the device
+// has memory of its own, a copy in the host's memory. Invariant: what the host wrote into the copy
+// is in the gradients when they are applied.
+#pragma once
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "core/tensor.h"
+#include "ops/device_floats.h"
+
+namespace rl {
+
+class HostGradients {
+ public:
+  // memory: where a copy comes from; null: the heap.
+  explicit HostGradients(std::shared_ptr<MemorySource> memory) : memory_(std::move(memory)) {}
+
+  // Before other gradients are computed: a copy of those before is stale.
+  void forget() { copied_ = false; }
+  // The same memory in every call.
+  std::span<float> view(const DeviceFloats& held) {
+    if (held.is_host_memory()) return held.in_host();
+    if (copy_.data == nullptr) copy_ = make_tensor(ElementType::kF32, {held.count()}, memory_);
+    if (!copied_) held.read(floats());
+    copied_ = true;
+    return floats();
+  }
+  // Before they are applied: writes the copy back, if there is one.
+  void write_back(const DeviceFloats& held) {
+    if (copied_) held.write(floats());
+    copied_ = false;
+  }
+
+ private:
+  std::span<float> floats() const {
+    return {reinterpret_cast<float*>(copy_.data),
+            static_cast<size_t>(copy_.tensor->num_elements())};
+  }
+
+  const std::shared_ptr<MemorySource> memory_;
+  OwnedTensor copy_{};
+  bool copied_ = false;
+};
+
+}  // namespace rl

@@ -1,0 +1,256 @@
+// Whole runs and the parts of a host's own loop on a device whose memory the host cannot touch. All
+// that they tell is compared with the reference device: steps, weights, tensors, checkpoints.
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "core/hash.h"
+#include "guarded_device.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/host_batch.h"
+#include "pipeline/host_model.h"
+#include "pipeline/plan_arenas.h"
+#include "pipeline/scenarios.h"
+#include "pipeline/scored_model.h"
+#include "pipeline/session/engine_session.h"
+#include "pipeline/session/machine_probe.h"
+#include "pipeline/session/model_forward.h"
+#include "pipeline/session/weight_tensors.h"
+#include "support/expect_error.h"
+
+namespace rl::testing {
+namespace {
+
+RuntimeSeams seams_of(const Device& device) {
+  RuntimeSeams seams;
+  seams.executor = make_thread_executor(1);
+  seams.device = &device;
+  return seams;
+}
+
+struct Outcome {
+  std::string steps;
+  uint64_t digest = 0;
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome run(const OptionSet& options, const Device& device, const Scenario& scenario = {}) {
+  Rig rig(options, seams_of(device));
+  if (scenario.on_score) rig.on_score = scenario.on_score;
+  EXPECT_EQ(live(rig.runtime()), planned(rig.pipeline().plan()));
+  const RunLog log = rig.start_and_serve();
+  EXPECT_FALSE(log.steps.empty());
+  return {log.fingerprint(), rig.model().weight_digest()};
+}
+
+TEST(GuardedRun, EveryScenarioHasTheBitsOfTheReference) {
+  for (const Scenario& scenario : scenarios()) {
+    if (scenario.timed || scenario.part) continue;
+    SCOPED_TRACE(scenario.name);
+    const TempDir dir;
+    const OptionSet options = options_of(scenario, dir);
+    const Outcome got = run(options, guarded_device(), scenario),
+                  want = run(options, reference_device(), scenario);
+    EXPECT_EQ(got.steps, want.steps);
+    EXPECT_EQ(got.digest, want.digest);
+  }
+}
+
+TEST(GuardedRun, ARewardModelInTheHostsPlaceHasTheBitsOfTheReference) {
+  const TempDir dir;
+  OptionSet options = tiny_options(dir);
+  options.set_string("model.reward_path", scored_model(dir));
+  EXPECT_EQ(run(options, guarded_device()), run(options, reference_device()));
+}
+
+// Two steps and a checkpoint on one device, two more on another.
+TEST(GuardedRun, ACheckpointGoesOnOnEitherDevice) {
+  std::vector<uint64_t> digests;
+  for (const Device* first : {&guarded_device(), &reference_device()}) {
+    for (const Device* second : {&guarded_device(), &reference_device()}) {
+      const TempDir dir;
+      OptionSet options = options_with(dir, {"pipeline.total_steps=2", "checkpoint.every_steps=2",
+                                             "algo.advantage=gae", "model.freeze=*norm.weight"});
+      options.set_string("checkpoint.dir", dir.file("checkpoints"));
+      run(options, *first);
+      options.set_i64("pipeline.total_steps", 4);
+      options.set_string("checkpoint.resume", "auto");
+      digests.push_back(run(options, *second).digest);
+    }
+  }
+  for (const uint64_t digest : digests) EXPECT_EQ(digest, digests.front());
+}
+
+TEST(GuardedRun, ThePlanTellsMemoryOfTheDeviceFromTheHosts) {
+  const TempDir dir;
+  OptionSet options = tiny_options(dir);
+  options.set_text("engine.preemption", "swap");
+  options.set_text("engine.swap_space_bytes", "65536");
+  options.set_i64("engine.num_engines", 2);
+  Rig guarded(options, seams_of(guarded_device())),
+      reference(options, seams_of(reference_device()));
+  const MemoryPlan &apart = guarded.pipeline().plan(), &one = reference.pipeline().plan();
+  EXPECT_EQ(one.arena_bytes_in(MemorySpace::kDevice), 0u);
+  EXPECT_EQ(one.bytes_of("swap space"), 0u);
+  const uint64_t swap = apart.arena_bytes_in(MemorySpace::kHost);
+  EXPECT_EQ(swap, 2 * apart.bytes_of("swap space"));
+  EXPECT_GT(swap, 0u);
+  EXPECT_LE(swap, 2 * 65536u);
+  EXPECT_EQ(apart.arena_bytes, swap + apart.arena_bytes_in(MemorySpace::kDevice));
+  for (Rig* rig : {&guarded, &reference})
+    EXPECT_EQ(live(rig->runtime()), planned(rig->pipeline().plan()));
+  for (const ArenaLedger::Entry& e : guarded.runtime().ledger().entries()) {
+    EXPECT_EQ(e.space, e.name == "swap space" ? MemorySpace::kHost : MemorySpace::kDevice)
+        << e.name;
+  }
+}
+
+// Runtime, model, engine and trainer of a host's own loop, and what they tell.
+class Parts {
+ public:
+  Parts(const Device& device, const Texts& texts) : options(host_options(dir_, texts)) {
+    auto runtime = std::make_shared<Runtime>(options, seams_of(device));
+    model = LoadedModel::open(std::move(runtime), options, PlanUse::kParts);
+    engine = std::make_unique<EngineSession>(model, options);
+    trainer = std::make_shared<TrainerSession>(model, options);
+  }
+  void tell(const std::string& what) { told += what + "\n"; }
+  void tell_bits(const char* what, const Tensor& t) {
+    told +=
+        str(what, " ", hex64(digest64({static_cast<const char*>(t.data()), t.num_bytes()})), "\n");
+  }
+  void tell_digest() { tell(str("weights ", hex64(model->weight_digest()))); }
+  std::string file(const std::string& name) const { return dir_.file(name); }
+
+  void sample() {
+    Request r = request_from(options);
+    r.prompt = {1, 2, 3, 4};
+    r.num_samples = 3;
+    engine->submit(r);
+    engine->run();
+    for (const SamplePtr& s : engine->take_finished()) {
+      for (const int32_t id : s->ids) told += str(" ", id);
+      for (const float p : s->logprobs) told += str(" ", std::bit_cast<uint32_t>(p));
+    }
+    tell("");
+  }
+  void step() { tell(trainer->step(host_batch(*trainer)).without_times().to_json()); }
+  // The host doubles the gradients between the two halves.
+  void step_by_halves() {
+    const std::vector<SamplePtr> batch = host_batch(*trainer);
+    std::vector<SampleRewards> rewards;
+    for (const SamplePtr& s : batch) rewards.push_back(rewards_of(*s));
+    trainer->backward({batch, rewards, {}, {}});
+    const TensorPtr all = TrainerSession::gradient(trainer, "");
+    auto* const values = static_cast<float*>(const_cast<void*>(all->data()));
+    for (int64_t i = 0; i < all->num_elements(); ++i) values[i] *= 2;
+    tell_bits("copy of a gradient", *trainer->copy_gradient(kNorm));
+    tell_bits("gradients", *TrainerSession::gradient(trainer, ""));
+    tell(trainer->apply().without_times().to_json());
+  }
+  void set_norm() {
+    const TensorPtr now = copy_weight(*model, kNorm);
+    const OwnedTensor made = make_tensor(ElementType::kF32, now->shape());
+    for (int64_t i = 0; i < now->num_elements(); ++i) {
+      reinterpret_cast<float*>(made.data)[i] = 1.5f * static_cast<const float*>(now->data())[i];
+    }
+    tell(str("version ", set_weights(*model, std::vector<NamedTensor>{{kNorm, made.tensor}})));
+    tell_bits("set", *lend_weight(model, kNorm));
+  }
+  void forwards() {
+    const std::vector<SamplePtr> batch = host_batch(*trainer);
+    const std::vector<uint64_t> rows = {39, 0, 7};
+    for (const ForwardOutput output : {ForwardOutput::kLogprobs, ForwardOutput::kEntropies,
+                                       ForwardOutput::kHidden, ForwardOutput::kLogits}) {
+      tell_bits("output", *trainer->forward({output, batch}));
+      if (!is_per_token(output)) tell_bits("rows", *trainer->forward({output, batch, rows}));
+    }
+  }
+
+  static constexpr const char* kNorm = "model.norm.weight";
+
+ private:
+  const TempDir dir_;
+
+ public:
+  OptionSet options;
+  std::shared_ptr<LoadedModel> model;
+  std::unique_ptr<EngineSession> engine;
+  std::shared_ptr<TrainerSession> trainer;
+  std::string told;
+};
+
+std::string story_of(const Device& device, const Texts& texts) {
+  Parts parts(device, texts);
+  parts.sample();
+  parts.step();
+  parts.trainer->publish();
+  parts.sample();
+  parts.engine->sleep(2);
+  parts.engine->wake();
+  parts.sample();
+  parts.step_by_halves();
+  parts.trainer->publish();
+  parts.tell_digest();
+  parts.set_norm();
+  parts.sample();
+  parts.forwards();
+  parts.step();
+  parts.trainer->publish();
+  parts.trainer->save({parts.file("c"), "row 17", 0, false});
+  parts.step();
+  parts.trainer->publish();
+  parts.tell_digest();
+  parts.trainer->load(parts.file("c"));
+  parts.tell_digest();
+  parts.step();
+  parts.model->save(parts.file("model"), Dtype::kBf16, false);
+  return parts.told;
+}
+
+TEST(GuardedParts, TheyTellWhatThoseOfTheReferenceTell) {
+  for (const Texts& texts :
+       {Texts{}, Texts{"model.compute_copies=2"}, Texts{"model.freeze=*embed_tokens.weight"},
+        Texts{"model.dtype=bf16", "trainer.max_tokens_per_device=64"}}) {
+    SCOPED_TRACE(texts.empty() ? "defaults" : texts.front());
+    EXPECT_EQ(story_of(guarded_device(), texts), story_of(reference_device(), texts));
+  }
+}
+
+TEST(GuardedParts, TensorsAreMemoryOfTheHost) {
+  Parts parts(guarded_device(), {});
+  const TensorPtr before = lend_weight(parts.model, Parts::kNorm);
+  const float first = *static_cast<const float*>(before->data());
+  parts.set_norm();
+  EXPECT_EQ(*static_cast<const float*>(before->data()), first) << "a copy, not the masters";
+  EXPECT_EQ(*static_cast<const float*>(lend_weight(parts.model, Parts::kNorm)->data()),
+            1.5f * first);
+}
+
+TEST(GuardedParts, ForwardsWithoutATrainerHaveItsBits) {
+  const TempDir dir;
+  const OptionSet options = host_options(dir, {});
+  const auto runtime = std::make_shared<Runtime>(options, seams_of(guarded_device()));
+  const auto served = LoadedModel::open(runtime, options, PlanUse::kForward);
+  EXPECT_EQ(live(*runtime), planned(served->plan()));
+  Parts parts(guarded_device(), {});
+  const std::vector<SamplePtr> batch = host_batch(*parts.trainer);
+  for (const ForwardOutput output : {ForwardOutput::kLogprobs, ForwardOutput::kHidden}) {
+    const TensorPtr a = served->forward({output, batch}),
+                    b = parts.trainer->forward({output, batch});
+    ASSERT_EQ(a->num_bytes(), b->num_bytes());
+    EXPECT_EQ(std::memcmp(a->data(), b->data(), a->num_bytes()), 0);
+  }
+}
+
+TEST(GuardedParts, TheMachineIsProbedInMemoryOfTheDevice) {
+  const TempDir dir;
+  Runtime runtime(host_options(dir, {}), seams_of(guarded_device()));
+  const MachineRates rates = probe_machine(runtime);
+  EXPECT_GT(rates.f32_flops, 0);
+  EXPECT_GT(rates.read_bytes_per_s, 0);
+  EXPECT_GT(rates.copy_bytes_per_s, 0);
+}
+
+}  // namespace
+}  // namespace rl::testing
