@@ -51,6 +51,18 @@ TEST(GuardedTrainingParts, FrozenParametersAndRowsOfATeacherHaveTheBitsOfTheRefe
   expect_same(distill_on_rows(guarded_device()), distill_on_rows(reference_device()));
 }
 
+TEST(GuardedTrainingParts, ALossThatIsNotFiniteMarksTheHeldGradients) {
+  TrainRig rig = rig_on(guarded_device(), "llama");
+  std::vector<Sample> samples = random_samples(4, rig.model().config().vocab, 3);
+  store_logprobs(rig, samples);
+  std::vector<TrainSample> batch = with_advantages(samples);
+  batch[2].advantage = std::numeric_limits<double>::quiet_NaN();
+  rig.trainer->begin_gradients(batch, {});
+  while (rig.trainer->next()) {
+  }
+  EXPECT_TRUE(std::isnan(rig.gradients().front()));
+}
+
 TEST(GuardedTrainingParts, ACriticHasTheBitsOfTheReference) {
   const auto values = [](const Device& device) {
     CriticRig rig({.device = device}, {});
