@@ -1018,8 +1018,10 @@ enum {
                                   engine is paused: text = why. rl_engine_unpause tries again */
   RL_EVENT_GROUPS = 12,        /* complete groups wait in a buffer (rl_buffer_set_queue): count =
                                   number of them as the event was taken from its queue */
-  RL_EVENT_PUBLISHED = 13      /* engines read the weights of a trainer from now on
+  RL_EVENT_PUBLISHED = 13,     /* engines read the weights of a trainer from now on
                                   (rl_trainer_set_queue): step, version, count */
+  RL_EVENT_CHECKPOINT_FAILED = 14 /* a checkpoint could not be written, and the run goes on
+                                     (checkpoint.on_failure): step, text = why */
 };
 
 /* Why a group was dropped. */

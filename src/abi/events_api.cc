@@ -43,6 +43,11 @@ void fill_kind(rl_event_view& view, const CheckpointEvent& event) {
   set_text(view, event.path);
 }
 
+void fill_kind(rl_event_view& view, const CheckpointFailedEvent& event) {
+  view.step = event.step;
+  set_text(view, event.message);
+}
+
 void fill_kind(rl_event_view& view, const PublishedEvent& event) {
   set_left_out(view, event);
   view.step = event.step;
@@ -111,14 +116,14 @@ void fill(rl_event_view& view, const Event& event) {
   view.text = "";
   const MetricList* const metrics = metrics_of(event);
   view.num_metrics = metrics != nullptr ? metrics->size() : 0;
-  const bool known = fill_if<ScoreEvent>(view, event) || fill_if<TurnEvent>(view, event) ||
-                     fill_if<GroupEvent>(view, event) || fill_if<StepEvent>(view, event) ||
-                     fill_if<EvalEvent>(view, event) || fill_if<CheckpointEvent>(view, event) ||
-                     fill_if<GroupDroppedEvent>(view, event) ||
-                     fill_if<EngineStatsEvent>(view, event) ||
-                     fill_if<FinishedEvent>(view, event) || fill_if<TokensEvent>(view, event) ||
-                     fill_if<EngineFailedEvent>(view, event) || fill_if<GroupsEvent>(view, event) ||
-                     fill_if<PublishedEvent>(view, event);
+  const bool known =
+      fill_if<ScoreEvent>(view, event) || fill_if<TurnEvent>(view, event) ||
+      fill_if<GroupEvent>(view, event) || fill_if<StepEvent>(view, event) ||
+      fill_if<EvalEvent>(view, event) || fill_if<CheckpointEvent>(view, event) ||
+      fill_if<GroupDroppedEvent>(view, event) || fill_if<EngineStatsEvent>(view, event) ||
+      fill_if<FinishedEvent>(view, event) || fill_if<TokensEvent>(view, event) ||
+      fill_if<EngineFailedEvent>(view, event) || fill_if<GroupsEvent>(view, event) ||
+      fill_if<PublishedEvent>(view, event) || fill_if<CheckpointFailedEvent>(view, event);
   RL_CHECK(known);
   view.source = event.source;
 }

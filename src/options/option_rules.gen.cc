@@ -835,8 +835,38 @@ constexpr OptionCondition kConditions_checkpoint_every_steps_and_checkpoint_dir[
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
+constexpr OptionCondition kConditions_checkpoint_keep_best_and_checkpoint_keep_last[] = {
+    {"checkpoint.keep_best", OptionCondition::kChanged,
+     "", "", ""},
+    {"checkpoint.keep_last", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_checkpoint_keep_best_and_checkpoint_metric[] = {
+    {"checkpoint.keep_best", OptionCondition::kChanged,
+     "", "", ""},
+    {"checkpoint.metric", OptionCondition::kIs,
+     "", "", ""},
+};
 constexpr OptionCondition kConditions_checkpoint_keep_last_and_checkpoint_dir[] = {
     {"checkpoint.keep_last", OptionCondition::kChanged,
+     "", "", ""},
+    {"checkpoint.dir", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_checkpoint_metric_and_checkpoint_dir[] = {
+    {"checkpoint.metric", OptionCondition::kChanged,
+     "", "", ""},
+    {"checkpoint.dir", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_checkpoint_metric_goal_and_checkpoint_keep_best[] = {
+    {"checkpoint.metric_goal", OptionCondition::kChanged,
+     "", "", ""},
+    {"checkpoint.keep_best", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_checkpoint_on_failure_and_checkpoint_dir[] = {
+    {"checkpoint.on_failure", OptionCondition::kChanged,
      "", "", ""},
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
@@ -1975,9 +2005,29 @@ constexpr OptionRule kRules[] = {
      kConditions_checkpoint_every_steps_and_checkpoint_dir, 2,
      "checkpoint.every_steps = {checkpoint.every_steps} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
+    {"checkpoint.keep_best", "checkpoint.keep_last",
+     kConditions_checkpoint_keep_best_and_checkpoint_keep_last, 2,
+     "checkpoint.keep_best = {checkpoint.keep_best} has no effect while checkpoint.keep_last is "
+     "{checkpoint.keep_last}"},
+    {"checkpoint.keep_best", "checkpoint.metric",
+     kConditions_checkpoint_keep_best_and_checkpoint_metric, 2,
+     "checkpoint.keep_best = {checkpoint.keep_best} has no effect while checkpoint.metric is "
+     "{checkpoint.metric}"},
     {"checkpoint.keep_last", "checkpoint.dir",
      kConditions_checkpoint_keep_last_and_checkpoint_dir, 2,
      "checkpoint.keep_last = {checkpoint.keep_last} has no effect while checkpoint.dir is "
+     "{checkpoint.dir}"},
+    {"checkpoint.metric", "checkpoint.dir",
+     kConditions_checkpoint_metric_and_checkpoint_dir, 2,
+     "checkpoint.metric = {checkpoint.metric} has no effect while checkpoint.dir is "
+     "{checkpoint.dir}"},
+    {"checkpoint.metric_goal", "checkpoint.keep_best",
+     kConditions_checkpoint_metric_goal_and_checkpoint_keep_best, 2,
+     "checkpoint.metric_goal = {checkpoint.metric_goal} has no effect while checkpoint.keep_best "
+     "is {checkpoint.keep_best}"},
+    {"checkpoint.on_failure", "checkpoint.dir",
+     kConditions_checkpoint_on_failure_and_checkpoint_dir, 2,
+     "checkpoint.on_failure = {checkpoint.on_failure} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
     {"checkpoint.resume", "checkpoint.dir",
      kConditions_checkpoint_resume_and_checkpoint_dir, 2,

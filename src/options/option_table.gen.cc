@@ -243,6 +243,19 @@ constexpr OptionChoice kChoices_buffer_policy[] = {
     {"newest",
      "Those of the highest ordinals."},
 };
+constexpr OptionChoice kChoices_checkpoint_metric_goal[] = {
+    {"highest",
+     "The highest value is the best, as of rewards."},
+    {"lowest",
+     "The lowest value is the best, as of losses."},
+};
+constexpr OptionChoice kChoices_checkpoint_on_failure[] = {
+    {"stop",
+     "The run ends with the error."},
+    {"continue",
+     "The run goes on. RL_EVENT_CHECKPOINT_FAILED says why, metric pipeline/checkpoints_failed "
+     "counts, and the next checkpoint is written when it is due."},
+};
 constexpr OptionChoice kChoices_engine_kv_dtype[] = {
     {"auto",
      "The same as model.dtype."},
@@ -939,6 +952,16 @@ constexpr OptionInfo kOptions[] = {
      "Number of steps between checkpoints. 0 writes them on request only.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
      "verl save_freq"},
+    {"checkpoint.keep_best", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 1000000000},
+     false, false, nullptr, 0, "checkpoints",
+     "Number of checkpoints kept for the best values of checkpoint.metric, in addition to those "
+     "of checkpoint.keep_last: a checkpoint that is one of both takes no further place. Of equal "
+     "values the newer is better. A checkpoint that was written before the metric had a finite "
+     "value is none of the best.",
+     "0.1.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
+     "OpenRLHF best_metric_key, verl save_best"},
     {"checkpoint.keep_last", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1000000000},
@@ -947,6 +970,32 @@ constexpr OptionInfo kOptions[] = {
      "one; older ones are removed. 0 keeps all.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
      "verl max_actor_ckpt_to_keep"},
+    {"checkpoint.metric", OptionType::kString, "",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Metric by which checkpoint.keep_best compares, with its whole name (docs/metrics.md). A "
+     "name that begins with eval/ is one of the last evaluation, any other is one of the last "
+     "step. The checkpoint holds name and value. If the step or the evaluation has no metric of "
+     "this name, the checkpoint fails with RL_NOT_FOUND.",
+     "0.1.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
+     "OpenRLHF best_metric_key"},
+    {"checkpoint.metric_goal", OptionType::kEnum, "highest",
+     {},
+     {},
+     false, false, kChoices_checkpoint_metric_goal, 2, "",
+     "Which values of checkpoint.metric are better.",
+     "0.1.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
+     "librl"},
+    {"checkpoint.on_failure", OptionType::kEnum, "stop",
+     {},
+     {},
+     false, false, kChoices_checkpoint_on_failure, 2, "",
+     "What a run does if a checkpoint cannot be written, for lack of space or another failure of "
+     "the system. Earlier checkpoints stay as they are. rl_pipeline_checkpoint returns the error "
+     "to its caller in either case.",
+     "0.1.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
+     "librl"},
     {"checkpoint.resume", OptionType::kString, "never",
      {},
      {},

@@ -93,7 +93,7 @@ TEST(ControlRules, WhatIsDueAddsUp) {
   run.control.begin_eval();
   EXPECT_EQ(run.control.due(), Due::kNothing);
   EXPECT_EQ(add(false, true), Due::kCheckpoint);
-  run.control.end_checkpoint(run.control.begin_checkpoint());
+  run.control.end_checkpoint(run.control.begin_checkpoint(), nullptr);
   EXPECT_EQ(run.control.due(), Due::kNothing);
 }
 
@@ -108,13 +108,32 @@ TEST(ControlRules, ARequestedCheckpointIsOverWhenItIsWrittenOrTheRunEnds) {
     });
     while (run.control.due() != Control::Due::kCheckpoint) std::this_thread::yield();
     if (written) {
-      run.control.end_checkpoint(run.control.begin_checkpoint());
+      run.control.end_checkpoint(run.control.begin_checkpoint(), nullptr);
     } else {
       run.control.end(nullptr);
     }
     host.join();
     EXPECT_EQ(got, written);
   }
+}
+
+TEST(ControlRules, TheErrorOfARequestedCheckpointIsThrownToWhoAskedForIt) {
+  Host run;
+  run.control.set_started(run.control.lock());
+  Code got = Code::kOk;
+  std::jthread host([&] {
+    Control::Lock lock = run.control.lock();
+    try {
+      run.control.await_checkpoint(lock, -1);
+    } catch (const Error& e) {
+      got = e.code;
+    }
+  });
+  while (run.control.due() != Control::Due::kCheckpoint) std::this_thread::yield();
+  run.control.end_checkpoint(run.control.begin_checkpoint(),
+                             std::make_shared<Error>(Code::kIo, "no room"));
+  host.join();
+  EXPECT_EQ(got, Code::kIo);
 }
 
 TEST(ControlRules, OnlyAPauseOrAStopMustBeActedOn) {

@@ -49,7 +49,7 @@ TEST(ControlState, AnEvaluationComesBeforeACheckpoint) {
   run.control.request_eval();
   EXPECT_EQ(run.control.due(), Control::Due::kEvaluation);
   run.control.begin_eval();
-  run.control.end_checkpoint(run.control.begin_checkpoint());
+  run.control.end_checkpoint(run.control.begin_checkpoint(), nullptr);
   EXPECT_EQ(run.control.due(), Control::Due::kNothing);
 }
 
@@ -62,9 +62,9 @@ TEST(ControlState, ACheckpointRequestedWhileOneIsWrittenIsStillDue) {
   request();
   const uint64_t requested = run.control.begin_checkpoint();
   request();
-  run.control.end_checkpoint(requested);
+  run.control.end_checkpoint(requested, nullptr);
   EXPECT_EQ(run.control.due(), Control::Due::kCheckpoint);
-  run.control.end_checkpoint(run.control.begin_checkpoint());
+  run.control.end_checkpoint(run.control.begin_checkpoint(), nullptr);
   EXPECT_EQ(run.control.due(), Control::Due::kNothing);
 }
 

@@ -67,6 +67,8 @@ class GoldenLog {
       }
       case EventKind::kCheckpoint:
         return line("checkpoint", static_cast<const CheckpointEvent&>(event).step);
+      case EventKind::kCheckpointFailed:
+        return line("checkpoint failed", static_cast<const CheckpointFailedEvent&>(event).step);
       case EventKind::kGroupDropped: {
         const auto& e = static_cast<const GroupDroppedEvent&>(event);
         return line("dropped", static_cast<int>(e.purpose), e.ordinal, e.data_row,

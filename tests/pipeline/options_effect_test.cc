@@ -65,6 +65,7 @@ Seen seen(const RunLog& log, const TempDir& dir) {
   out.rest += str("groups ", log.num_groups, "\n");
   for (const auto& e : log.evals) out.rest += str("eval ", e->step, " ", e->num_scored, "\n");
   for (const auto& d : log.dropped) out.rest += str("dropped ", d->ordinal, "\n");
+  for (const auto& f : log.failed_checkpoints) out.rest += str("not saved ", f->step, "\n");
   for (const std::string& name : names_in(dir.file("checkpoints"))) out.rest += name + "\n";
   return out;
 }
@@ -90,6 +91,11 @@ const std::map<std::string, Change>& changes() {
       with(passes, {"algo.kl.where=loss", "algo.kl.coef=0.5"});
   const std::vector<const char*> mean_filter = {"pipeline.filter=mean",
                                                 "pipeline.filter_max_rounds=1"};
+  // A metric that falls from step to step.
+  const std::vector<const char*> of_metric = {
+      "checkpoint.dir=DIR",         "checkpoint.every_steps=1", "checkpoint.keep_last=1",
+      "checkpoint.metric=actor/lr", "schedule.name=linear",     "schedule.total_steps=9",
+      "pipeline.total_steps=3"};
   const std::vector<const char*> pairs = {"algo.objective=dpo"};
   const std::vector<const char*> sampler_weights =
       with(passes, {"algo.policy_loss=none", "algo.correction.is=token"});
@@ -146,7 +152,15 @@ const std::map<std::string, Change>& changes() {
       {"algo.value_clip",
        {"1e-6", {"algo.advantage=gae", "critic.optimizer.lr=0.1", "trainer.epochs=3"}}},
       {"checkpoint.every_steps", {"1", {"checkpoint.dir=DIR"}}},
+      {"checkpoint.keep_best", {"1", of_metric}},
       {"checkpoint.keep_last", {"1", {"checkpoint.dir=DIR", "checkpoint.every_steps=1"}}},
+      {"checkpoint.metric",
+       {"training/weight_version", with(of_metric, {"checkpoint.keep_best=1"})}},
+      {"checkpoint.metric_goal", {"lowest", with(of_metric, {"checkpoint.keep_best=1"})}},
+      {"checkpoint.on_failure",
+       {"stop",
+        {"checkpoint.dir=DIR", "checkpoint.every_steps=2", "checkpoint.on_failure=continue",
+         "checkpoint.metric=no/such"}}},
       {"critic.optimizer.grad_clip",
        {"1e-6", {"algo.advantage=gae", "pipeline.total_steps=3"}}},  // seen in the values after it
       {"critic.optimizer.lr", {"0.1", {"algo.advantage=gae"}}},
@@ -254,6 +268,7 @@ Seen run(const std::string& key, const Change& change, bool changed) {
   const OptionSet base = base_options(change, dir);
   Rig rig(base);
   bool done = !changed;
+  if (changed && key == "checkpoint.on_failure") rig.ends_with = Code::kNotFound;
   if (base.get_string("algo.objective") == "dpo")
     feed_pairs(rig, base, {key, change.assignment}, done);
   rig.on_score = [&](Pipeline& p, const SamplePtr& s) {

@@ -81,6 +81,7 @@ struct RunLog {
   std::vector<std::shared_ptr<EvalEvent>> evals;
   std::vector<std::shared_ptr<GroupDroppedEvent>> dropped;
   std::vector<std::shared_ptr<CheckpointEvent>> checkpoints;
+  std::vector<std::shared_ptr<CheckpointFailedEvent>> failed_checkpoints;
   std::vector<std::shared_ptr<EngineStatsEvent>> intervals;
   std::vector<SamplePtr> samples;
   int64_t num_groups = 0, num_turns = 0;  // events
@@ -131,6 +132,8 @@ class Rig {
   // Sees every event before the others do.
   std::function<void(const Event&)> on_event = [](const Event&) {};
 
+  Code ends_with = Code::kDone;
+
   // Takes events until the run ends, or the deadline, which fails the test.
   RunLog serve() {
     RunLog log;
@@ -141,7 +144,7 @@ class Rig {
       on_event(*got.event);
       take(*got.event, got.event, log);
     }
-    EXPECT_EQ(log.end, Code::kDone) << "state " << pipeline_state_name(pipeline_->status().state);
+    EXPECT_EQ(log.end, ends_with) << "state " << pipeline_state_name(pipeline_->status().state);
     return log;
   }
   RunLog start_and_serve() {
@@ -182,6 +185,9 @@ class Rig {
         break;
       case EventKind::kCheckpoint:
         log.checkpoints.push_back(std::static_pointer_cast<CheckpointEvent>(owner));
+        break;
+      case EventKind::kCheckpointFailed:
+        log.failed_checkpoints.push_back(std::static_pointer_cast<CheckpointFailedEvent>(owner));
         break;
       case EventKind::kGroupDropped:
         log.dropped.push_back(std::static_pointer_cast<GroupDroppedEvent>(owner));

@@ -250,7 +250,9 @@ void compare_records(const Settings& s, Fields& c) {
   c.same("buffer.record_dir", s.buffer.record_dir);
   c.same("checkpoint.dir", s.checkpoint.dir);
   c.same("checkpoint.every_steps", s.checkpoint.every_steps);
+  c.same("checkpoint.keep_best", s.checkpoint.keep_best);
   c.same("checkpoint.keep_last", s.checkpoint.keep_last);
+  c.same("checkpoint.metric", s.checkpoint.metric);
   c.same("checkpoint.resume", s.checkpoint.resume);
   c.same("metrics.eval_jsonl", s.metrics.eval_jsonl);
   c.same("metrics.interval_steps", s.metrics.interval_steps);

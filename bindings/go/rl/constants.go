@@ -349,6 +349,9 @@ const (
 
 	// EventPublished is RL_EVENT_PUBLISHED: engines read the weights of a trainer from now on (rl_trainer_set_queue): step, version, count.
 	EventPublished EventKind = 13
+
+	// EventCheckpointFailed is RL_EVENT_CHECKPOINT_FAILED: a checkpoint could not be written, and the run goes on (checkpoint.on_failure): step, text = why.
+	EventCheckpointFailed EventKind = 14
 )
 
 // DropReason: Why a group was dropped.

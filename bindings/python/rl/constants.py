@@ -258,6 +258,9 @@ class EventKind(OpenEnum):
     GROUPS = 12
     # engines read the weights of a trainer from now on (rl_trainer_set_queue): step, version, count
     PUBLISHED = 13
+    # a checkpoint could not be written, and the run goes on (checkpoint.on_failure): step, text =
+    # why
+    CHECKPOINT_FAILED = 14
 
 
 class DropReason(OpenEnum):

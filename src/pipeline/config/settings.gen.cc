@@ -113,7 +113,11 @@ BufferSettings::BufferSettings(const OptionSet& options)
 CheckpointSettings::CheckpointSettings(const OptionSet& options)
     : dir(options.get_string("checkpoint.dir")),
       every_steps(options.get_i64("checkpoint.every_steps")),
+      keep_best(options.get_i64("checkpoint.keep_best")),
       keep_last(options.get_i64("checkpoint.keep_last")),
+      metric(options.get_string("checkpoint.metric")),
+      metric_goal(choice_of<CheckpointMetricGoal>(options, "checkpoint.metric_goal")),
+      on_failure(choice_of<CheckpointOnFailure>(options, "checkpoint.on_failure")),
       resume(options.get_string("checkpoint.resume")) {}
 
 CriticOptimizerSettings::CriticOptimizerSettings(const OptionSet& options)

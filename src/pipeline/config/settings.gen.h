@@ -33,6 +33,8 @@ enum class AlgoKlWhere : uint8_t { kNone, kReward, kLoss };
 enum class AlgoRewardClipAt : uint8_t { kReward, kAdvantage };
 enum class AlgoWhiten : uint8_t { kAuto, kNone, kEps, kFloor };
 enum class BufferPolicy : uint8_t { kFifo, kNewest };
+enum class CheckpointMetricGoal : uint8_t { kHighest, kLowest };
+enum class CheckpointOnFailure : uint8_t { kStop, kContinue };
 enum class EngineKvDtype : uint8_t { kAuto, kBf16, kFp32 };
 enum class EnginePreemption : uint8_t { kRecompute, kSwap };
 enum class EngineSchedulingPolicy : uint8_t { kFcfs, kPriority };
@@ -171,7 +173,11 @@ struct CheckpointSettings {
 
   std::string dir;
   int64_t every_steps;  // steps
+  int64_t keep_best;  // checkpoints
   int64_t keep_last;  // checkpoints
+  std::string metric;
+  CheckpointMetricGoal metric_goal;
+  CheckpointOnFailure on_failure;
   std::string resume;
 };
 

@@ -2,6 +2,7 @@
 // else is checked before.
 #include "pipeline/loop/checkpoints.h"
 
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -14,8 +15,7 @@
 namespace rl {
 namespace {
 
-RunState saved_run_state(FileSystem& fs, const std::string& path, const std::string& digest) {
-  const CheckpointMeta meta = read_checkpoint_meta(fs, path, digest);
+RunState saved_run_state(const CheckpointMeta& meta, const std::string& path) {
   RunState s = parse_run_state(meta.pipeline, path + "/manifest.json");
   if (s.step == static_cast<uint64_t>(meta.step)) return s;
   throw Error(Code::kDataLoss, str(path, " is the checkpoint of step ", meta.step,
@@ -55,7 +55,9 @@ std::optional<RunState> Checkpoints::find(PolicyUpdate& update) {
   found_ = resume == "auto" ? latest_checkpoint(fs, dir()).value_or("") : resume;
   if (found_.empty()) return std::nullopt;
   update.trainer().require_same_frozen(fs, found_);
-  RunState state = saved_run_state(fs, found_, config_digest());
+  const CheckpointMeta meta = read_checkpoint_meta(fs, found_, config_digest());
+  RunState state = saved_run_state(meta, found_);
+  score_ = meta.score;
   RunRecords::check(fs, settings, state.step);
   return state;
 }
@@ -85,6 +87,46 @@ void Checkpoints::begin_branch(uint64_t step) {
   begins_branch_ = false;
 }
 
+void Checkpoints::note_step(const MetricList& metrics) { note_metrics(metrics, false); }
+void Checkpoints::note_evaluation(const MetricList& metrics) { note_metrics(metrics, true); }
+
+// An evaluation's metric keeps its value until the next evaluation.
+void Checkpoints::note_metrics(const MetricList& metrics, bool of_evaluation) {
+  const std::string& name = control_.settings().checkpoint.metric;
+  if (name.empty() || name.starts_with("eval/") != of_evaluation) return;
+  const std::optional<double> value = metrics.get(name);
+  missing_metric_ = value ? "" : name;
+  score_.reset();
+  if (value && std::isfinite(*value)) score_ = CheckpointScore{name, *value};
+}
+
+void Checkpoints::require_metric() const {
+  if (missing_metric_.empty() || missing_metric_ != control_.settings().checkpoint.metric) return;
+  const bool of_evaluation = missing_metric_.starts_with("eval/");
+  throw Error(Code::kNotFound,
+              str("checkpoint.metric is ", missing_metric_, ", but the last ",
+                  of_evaluation ? "evaluation" : "step", " has no metric of this name"))
+      .with_key("checkpoint.metric");
+}
+
+CheckpointRules Checkpoints::rules() const {
+  const auto& options = control_.settings().checkpoint;
+  // An existing checkpoint of the same step can only be from an earlier run.
+  return {.keep_last = options.keep_last,
+          .keep_best = options.keep_best,
+          .metric = options.metric,
+          .lowest_is_best = options.metric_goal == CheckpointMetricGoal::kLowest,
+          .replace_existing = true};
+}
+
+void Checkpoints::note_failure(uint64_t step, const Error& error) {
+  ++num_failed_;
+  model_.runtime().logger().log(LogLevel::kWarn, "pipeline", {{"step", step}},
+                                "the checkpoint of step ", step,
+                                " could not be written, and the run goes on: ", error.message);
+  control_.push(std::make_shared<CheckpointFailedEvent>(step, error.message));
+}
+
 std::string Checkpoints::write(PolicyUpdate& update, const RunState& boundary) {
   begin_branch(boundary.step);
   if (last_step_ == boundary.step) return last_;
@@ -94,16 +136,15 @@ std::string Checkpoints::write(PolicyUpdate& update, const RunState& boundary) {
                 str("the run was stopped within the update of step ", boundary.step + 1,
                     ", which left the model half-trained: resume from the last checkpoint"));
   }
+  require_metric();
   Runtime& runtime = model_.runtime();
   const ScopedSpan span(&runtime.tracer(), "pipeline.checkpoint", TraceLane::kPipeline);
   CheckpointMeta meta;
   meta.step = static_cast<int64_t>(boundary.step);
   meta.config_digest = config_digest();
   meta.pipeline = render_run_state(boundary);
-  // An existing one of the same step can only be from an earlier run.
-  const CheckpointRules rules{.keep_last = control_.settings().checkpoint.keep_last,
-                              .replace_existing = true};
-  const std::string path = update.save(runtime.fs(), dir(), meta, rules);
+  if (score_ && score_->metric == control_.settings().checkpoint.metric) meta.score = score_;
+  const std::string path = update.save(runtime.fs(), dir(), meta, rules());
   {
     const Control::Lock lock = control_.lock();
     last_ = path;

@@ -11,6 +11,7 @@
 #include "pipeline/loop/run_state.h"
 #include "pipeline/session/loaded_model.h"
 #include "pipeline/update/policy_update.h"
+#include "profile/metrics.h"
 
 namespace rl {
 
@@ -32,6 +33,13 @@ class Checkpoints {
   // Writes a checkpoint of the state after the last whole step, if that has none yet, and sends its
   // event. Returns its path. Error(kFailedPrecondition) if the model is half-trained.
   std::string write(PolicyUpdate& update, const RunState& boundary);
+  // The metrics of a step or an evaluation, of which a checkpoint keeps one (checkpoint.metric).
+  void note_step(const MetricList& metrics);
+  void note_evaluation(const MetricList& metrics);
+  // A run goes on without the checkpoint of this step: counts it, and says so in an event and the
+  // log.
+  void note_failure(uint64_t step, const Error& error);
+  uint64_t num_failed() const { return num_failed_; }
   // A stop ended an update between two optimizer steps: from now on write() refuses, also after the
   // half-trained weights are published.
   void refuse() { refused_ = true; }
@@ -41,6 +49,9 @@ class Checkpoints {
  private:
   std::string dir() const;
   std::string config_digest() const;
+  CheckpointRules rules() const;
+  void note_metrics(const MetricList& metrics, bool of_evaluation);
+  void require_metric() const;
 
   Control& control_;
   LoadedModel& model_;
@@ -51,6 +62,9 @@ class Checkpoints {
   std::string last_;            // changed under control's lock
   uint64_t last_step_ = UINT64_MAX;
   bool refused_ = false;
+  uint64_t num_failed_ = 0;
+  std::optional<CheckpointScore> score_;  // the latest
+  std::string missing_metric_;            // checkpoint.metric if the latest metrics lack it
 };
 
 }  // namespace rl

@@ -101,6 +101,7 @@ bool Control::await_checkpoint(Lock& held, int64_t timeout_ns) {
   if (!wait_until_ready(changed_, held, timeout_ns, over)) {
     throw Error(Code::kTimeout, "the checkpoint has not been written yet");
   }
+  if (checkpoints_done_ >= mine && checkpoint_failure_ != nullptr) throw *checkpoint_failure_;
   return checkpoints_done_ >= mine;
 }
 
@@ -162,9 +163,10 @@ uint64_t Control::begin_checkpoint() const {
   return checkpoints_requested_;
 }
 
-void Control::end_checkpoint(uint64_t requested) {
+void Control::end_checkpoint(uint64_t requested, std::shared_ptr<const Error> failure) {
   {
     const Lock held = lock();
+    checkpoint_failure_ = std::move(failure);
     checkpoint_due_ = false;
     checkpoints_done_ = requested;
   }

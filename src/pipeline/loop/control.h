@@ -60,7 +60,7 @@ class Control {
   // kFailedPrecondition if the run has ended.
   void request_eval();
   // Asks the running loop for a checkpoint: true once it is written, false if the loop ended
-  // without it, kTimeout after timeout_ns.
+  // without it, kTimeout after timeout_ns. An error of a run that goes on is thrown.
   bool await_checkpoint(Lock& lock, int64_t timeout_ns);
   // Waits for a change after which ready(), called under the lock, is true; false after timeout_ns.
   bool wait_until(Lock& lock, int64_t timeout_ns, FunctionRef<bool()> ready);
@@ -87,7 +87,8 @@ class Control {
   void begin_eval();
   // Takes the requests so far; the number is for end_checkpoint.
   uint64_t begin_checkpoint() const;
-  void end_checkpoint(uint64_t requested);
+  // failure: null if it was written.
+  void end_checkpoint(uint64_t requested, std::shared_ptr<const Error> failure);
   // Runs work whose failure does not change the outcome of the run: it is logged, and the first one
   // is kept for the host. what: as in "the trace could not be closed".
   void run_closing(Logger& logger, const char* what, FunctionRef<void()> work) noexcept;
@@ -106,7 +107,7 @@ class Control {
   int64_t stop_deadline_ns_ = INT64_MAX;
   bool eval_due_ = false, checkpoint_due_ = false;
   uint64_t checkpoints_requested_ = 0, checkpoints_done_ = 0;
-  std::shared_ptr<const Error> failure_, close_failure_;
+  std::shared_ptr<const Error> failure_, close_failure_, checkpoint_failure_;
 };
 
 }  // namespace rl

@@ -72,6 +72,7 @@ void Evaluation::send(EvalEvent event, std::span<const SamplePtr> scored) {
   event.step = uses_.progress.boundary.step;
   event.version = uses_.progress.version;
   uses_.files.records().write_eval(event.step, event.metrics, scored);
+  uses_.checkpoints.note_evaluation(event.metrics);
   uses_.control.push(std::make_shared<EvalEvent>(std::move(event)));
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "pipeline/loop/checkpoints.h"
 #include "pipeline/loop/events.h"
 #include "pipeline/loop/generation.h"
 #include "pipeline/loop/prompt_supply.h"
@@ -22,6 +23,7 @@ class Evaluation {
     Scoring& scoring;
     Generation& generation;
     RunFiles& files;
+    Checkpoints& checkpoints;
     RunProgress& progress;
   };
   explicit Evaluation(const Uses& uses) : uses_(uses) {}

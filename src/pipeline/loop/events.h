@@ -26,6 +26,15 @@ struct GroupEvent final : Event {
   std::vector<EventSample> samples;  // by slot
 };
 
+struct CheckpointFailedEvent final : Event {
+  CheckpointFailedEvent(uint64_t after, std::string why)
+      : Event(static_cast<int32_t>(EventKind::kCheckpointFailed)),
+        step(after),
+        message(std::move(why)) {}
+  const uint64_t step;  // whose state was not saved
+  const std::string message;
+};
+
 struct EvalEvent final : Event {
   EvalEvent() : Event(static_cast<int32_t>(EventKind::kEval)) {}
   uint64_t step = 0;

@@ -75,8 +75,15 @@ bool Pipeline::Impl::between_steps() {
 void Pipeline::Impl::write_checkpoint() {
   control.enter(PipelineState::kCheckpointing);
   const uint64_t requested = control.begin_checkpoint();
-  checkpoints.write(phases.update(), progress.boundary);
-  control.end_checkpoint(requested);
+  std::shared_ptr<const Error> failure;
+  try {
+    checkpoints.write(phases.update(), progress.boundary);
+  } catch (const Error& e) {
+    if (settings.checkpoint.on_failure == CheckpointOnFailure::kStop) throw;
+    checkpoints.note_failure(progress.boundary.step, e);
+    failure = std::make_shared<Error>(e);
+  }
+  control.end_checkpoint(requested, std::move(failure));
 }
 
 }  // namespace rl

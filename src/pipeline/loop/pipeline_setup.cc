@@ -50,7 +50,8 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       scoring(control, *model, phases),
       group_filter(settings, scoring, phases.update()),
       generation(control, *model, phases, scoring, files),
-      evaluation({control, *model, phases, prompts, scoring, generation, files, progress}) {
+      evaluation(
+          {control, *model, phases, prompts, scoring, generation, files, checkpoints, progress}) {
   RunState& state = progress.boundary;
   if (const std::optional<RunState> found = checkpoints.find(phases.update())) {
     state = *found;

@@ -94,6 +94,7 @@ void Pipeline::Impl::publish(const StepRecord& step) {
   scoring.clear_rows();
   scoring.push_dropped();
   event->metrics = step_metrics(step);
+  checkpoints.note_step(event->metrics);
   files.records().write_step(event->metrics, settings.metrics.interval_steps);
   runtime.tracer().span({"pipeline.step", TraceLane::kPipeline, step.times.begin, now(), "step",
                          static_cast<int64_t>(event->step)});
@@ -132,6 +133,8 @@ MetricList Pipeline::Impl::step_metrics(const StepRecord& step) const {
   m.append(step.trained);
   if (generates()) m.append(step.filtered.metrics());
   set_ledger(m, progress.boundary.ledger);
+  if (const uint64_t failed = checkpoints.num_failed(); failed != 0)
+    m.set("pipeline/checkpoints_failed", static_cast<double>(failed));
   if (generates()) m.append(step.generation_metrics(phases.engine()->stats()));
   step.set_times(m, now(), generates());
   return m;

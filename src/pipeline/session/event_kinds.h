@@ -28,7 +28,8 @@ enum class EventKind : int32_t {
   kTokens = 10,        // an engine has sampled tokens
   kEngineFailed = 11,  // a step on an engine's own thread failed
   kGroups = 12,        // complete groups wait in a buffer
-  kPublished = 13      // a trainer has published weights
+  kPublished = 13,     // a trainer has published weights
+  kCheckpointFailed = 14
 };
 
 struct EventSample {

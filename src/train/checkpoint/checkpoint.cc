@@ -2,6 +2,7 @@
 #include "train/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <vector>
 
@@ -61,11 +62,40 @@ void remove_leftovers(FileSystem& fs, const std::string& dir) {
   }
 }
 
-void prune(FileSystem& fs, const std::string& dir, int64_t saved_step, int64_t keep_last) {
-  std::vector<int64_t> steps = steps_in(fs, dir);
+// The score of a checkpoint by this metric; none of one that cannot be read.
+std::optional<double> score_of(FileSystem& fs, const std::string& path, const std::string& metric) {
+  try {
+    const std::optional<CheckpointScore> score = read_manifest(fs, path).state.meta.score;
+    if (score && score->metric == metric) return score->value;
+  } catch (const Error&) {
+    // Whoever loads it is told what is wrong with it.
+  }
+  return std::nullopt;
+}
+
+// The steps with the best scores, of equal ones the newer.
+std::vector<int64_t> best_steps(FileSystem& fs, const std::string& dir,
+                                std::span<const int64_t> steps, const CheckpointRules& rules) {
+  std::vector<std::pair<double, int64_t>> scored;
+  for (const int64_t step : steps) {
+    if (const auto score = score_of(fs, checkpoint_path(dir, step), rules.metric))
+      scored.emplace_back(rules.lowest_is_best ? -*score : *score, step);
+  }
+  std::sort(scored.rbegin(), scored.rend());
+  scored.resize(std::min(scored.size(), static_cast<size_t>(rules.keep_best)));
+  std::vector<int64_t> best;
+  for (const auto& [score, step] : scored) best.push_back(step);
+  return best;
+}
+
+void prune(FileSystem& fs, const std::string& dir, int64_t saved_step,
+           const CheckpointRules& rules) {
+  std::vector<int64_t> steps = steps_in(fs, dir), best;
+  if (rules.keep_best > 0) best = best_steps(fs, dir, steps, rules);
   std::erase(steps, saved_step);
-  const auto others = static_cast<size_t>(keep_last - 1);
+  const auto others = static_cast<size_t>(rules.keep_last - 1);
   for (size_t i = 0; i + others < steps.size(); ++i) {
+    if (std::ranges::find(best, steps[i]) != best.end()) continue;
     const std::string path = checkpoint_path(dir, steps[i]);
     remove_checkpoint(fs, path, path);
   }
@@ -132,7 +162,7 @@ void require_config(const CheckpointMeta& meta, const std::string& path,
       .with_location(path);
 }
 
-void check_arguments(const CheckpointMeta& meta, int64_t keep_last) {
+void check_arguments(const CheckpointMeta& meta, const CheckpointRules& rules) {
   const auto require = [](const char* key, int64_t value) {
     if (value >= 0) return;
     throw Error(Code::kOutOfRange, str(key, " is ", value, ", expected at least 0"))
@@ -140,7 +170,9 @@ void check_arguments(const CheckpointMeta& meta, int64_t keep_last) {
         .with_expected("at least 0");
   };
   require("checkpoint step", meta.step);
-  require("checkpoint.keep_last", keep_last);
+  require("checkpoint.keep_last", rules.keep_last);
+  require("checkpoint.keep_best", rules.keep_best);
+  RL_CHECK(!meta.score || std::isfinite(meta.score->value));
 }
 
 }  // namespace
@@ -162,7 +194,7 @@ std::string save_checkpoint(FileSystem& fs, const std::string& dir, const Checkp
                             const CheckpointRules& rules) {
   RL_CHECK(!arrays.empty() && arrays.size() == state.counters.size() &&
            arrays.size() <= kCheckpointFiles.size());
-  check_arguments(state.meta, rules.keep_last);
+  check_arguments(state.meta, rules);
   fs.make_directories(dir);
   bring_back_all(fs, dir);
   const std::string path = checkpoint_path(dir, state.meta.step), partial = with(path, kPartial);
@@ -183,7 +215,7 @@ std::string save_checkpoint(FileSystem& fs, const std::string& dir, const Checkp
   }
   fs.sync_directory(dir);
   if (replaces) remove_checkpoint(fs, with(path, kReplaced), path);
-  if (rules.keep_last > 0) prune(fs, dir, state.meta.step, rules.keep_last);
+  if (rules.keep_last > 0) prune(fs, dir, state.meta.step, rules);
   return path;
 }
 

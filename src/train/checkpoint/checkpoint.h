@@ -25,12 +25,19 @@
 
 namespace rl {
 
+// The value of a metric as a checkpoint was written, by which the best are kept.
+struct CheckpointScore {
+  std::string metric;
+  double value = 0;  // finite
+};
+
 // The part that belongs to the owner of the run.
 struct CheckpointMeta {
   int64_t step = 0;  // finished steps of the run, >= 0: the checkpoint's name
   // A run that resumes from this must have the same, e.g. hex64(OptionSet::identity()).
   std::string config_digest;
   std::string pipeline;  // the pipeline's own state as one JSON text, returned unread
+  std::optional<CheckpointScore> score = {};
 };
 
 // The part that belongs to a trained model.
@@ -54,6 +61,10 @@ struct CheckpointState {
 
 struct CheckpointRules {
   int64_t keep_last = 0;  // > 0: keep only this many newest checkpoints, including the new one
+  // Besides those, as many with the best scores of this metric.
+  int64_t keep_best = 0;
+  std::string metric = {};
+  bool lowest_is_best = false;
   // An existing one of the same step is replaced; false: Error(kAlreadyExists).
   bool replace_existing = false;
 };

@@ -35,6 +35,7 @@ std::string render(const CheckpointManifest& m) {
                          {"step", meta.step},
                          {"config_digest", meta.config_digest},
                          {"pipeline", meta.pipeline}};
+  if (meta.score) json["score"] = {{"metric", meta.score->metric}, {"value", meta.score->value}};
   for (size_t model = 0; model < m.state.counters.size(); ++model) {
     nlohmann::json& object = model == 0 ? json : json[kCritic];
     write_counters(m.state.counters[model], object);
@@ -96,6 +97,15 @@ class Fields {
   const std::string& path_;
 };
 
+// Absent without a metric to keep the best by.
+std::optional<CheckpointScore> score_of(const Fields& fields, const std::string& path) {
+  if (!fields.has("score")) return std::nullopt;
+  const Fields score(fields.at("score"), path);
+  const nlohmann::json& value = score.at("value");
+  if (!value.is_number()) score.fail("value", "a number");
+  return CheckpointScore{score.text("metric"), value.get<double>()};
+}
+
 TrainerCounters counters_of(const Fields& fields) {
   return {fields.i64("optimizer_steps"), fields.i64("skipped_steps"), fields.u64("weight_version")};
 }
@@ -123,7 +133,8 @@ CheckpointManifest parse(const std::string& text, const std::string& path) {
         .with_location(path);
   }
   CheckpointManifest m;
-  m.state.meta = {fields.i64("step"), fields.text("config_digest"), fields.text("pipeline")};
+  m.state.meta = {fields.i64("step"), fields.text("config_digest"), fields.text("pipeline"),
+                  score_of(fields, path)};
   const auto add_model = [&](const Fields& model) {
     m.state.counters.push_back(counters_of(model));
     m.frozen.push_back(frozen_of(model, path));

@@ -104,6 +104,7 @@ pub const RL_EVENT_TOKENS: i32 = 10;
 pub const RL_EVENT_ENGINE_FAILED: i32 = 11;
 pub const RL_EVENT_GROUPS: i32 = 12;
 pub const RL_EVENT_PUBLISHED: i32 = 13;
+pub const RL_EVENT_CHECKPOINT_FAILED: i32 = 14;
 pub const RL_DROP_NONE: i32 = 0;
 pub const RL_DROP_STALE: i32 = 1;
 pub const RL_DROP_ABORTED: i32 = 2;

@@ -314,6 +314,7 @@ codes!(
         EngineFailed = RL_EVENT_ENGINE_FAILED,
         Groups = RL_EVENT_GROUPS,
         Published = RL_EVENT_PUBLISHED,
+        CheckpointFailed = RL_EVENT_CHECKPOINT_FAILED,
     }
 );
 
