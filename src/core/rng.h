@@ -31,7 +31,8 @@ struct RngPurpose {
   static constexpr uint32_t kShuffle = 3;
   static constexpr uint32_t kInit = 4;
   static constexpr uint32_t kEval = 5;
-  static constexpr uint32_t kClipCov = 6;  // ordinal, slot and position are those of a token
+  static constexpr uint32_t kClipCov = 6;   // ordinal, slot and position are those of a token
+  static constexpr uint32_t kRounding = 7;  // of optimizer states: algo/optimizers/rounding.h
 };
 
 struct PhiloxKey {

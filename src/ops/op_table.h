@@ -54,7 +54,13 @@ class Compute;
   OP(copy_bytes, CopyBytesArgs)                        \
   OP(squared_norm, SquaredNormArgs)                    \
   OP(adamw, AdamwArgs)                                 \
-  OP(sample_rows, SampleRowsArgs)
+  OP(sample_rows, SampleRowsArgs)                      \
+  OP(adamw_bf16, AdamwBf16Args)                        \
+  OP(adamw_int8, AdamwInt8Args)                        \
+  OP(scale_add, ScaleAddArgs)                          \
+  OP(transpose_rows, TransposeRowsArgs)                \
+  OP(average_floats, AverageFloatsArgs)                \
+  OP(exchange_floats, ExchangeFloatsArgs)
 
 struct OpTable {
 #define RL_OP_ENTRY(name, Args) void (*name)(Compute&, const Args&) = nullptr;

@@ -1,11 +1,16 @@
-// The ops of an optimizer step, over whole flat arrays. The arithmetic is algo/optimizers/adamw.h.
+// The ops of an optimizer step, over whole flat arrays. The arithmetic is that of
+// algo/optimizers.
 // Arrays are taken in chunks of kOptimizerChunk floats, whole blocks of the norm; the squares of
 // the chunks are added in order, in double.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "algo/optimizers/adamw.h"
+#include "algo/optimizers/ema.h"
+#include "algo/optimizers/low_bit_adamw.h"
+#include "algo/optimizers/scale_add.h"
 
 namespace rl {
 
@@ -25,6 +30,47 @@ struct AdamwArgs {
   const AdamwStep& step;
   float *param, *m, *v;
   const float* grad;
+  int64_t count;
+};
+
+// The same with moments in fewer bits, algo/optimizers/low_bit_adamw.h. Chunks are whole blocks of
+// random words and of scales.
+struct AdamwBf16Args {
+  const AdamwStep& step;
+  const RoundingKey& rounding;
+  AdamwBf16Arrays all;
+};
+struct AdamwInt8Args {
+  const AdamwStep& step;
+  const RoundingKey& rounding;
+  AdamwInt8Arrays all;
+};
+
+// y = y_scale * y + x_scale * x, algo/optimizers/scale_add.h.
+struct ScaleAddArgs {
+  ScaleAdd all;
+  int64_t count;
+};
+
+// to (columns, rows) in the compute dtype = the rows of `from` (rows, columns), rounded.
+struct TransposeRowsArgs {
+  const float* from;
+  int64_t rows, columns;
+  std::byte* to;
+};
+
+// averages = averages + (1 - decay) * (weights - averages), algo/optimizers/ema.h.
+struct AverageFloatsArgs {
+  double decay;
+  const float* weights;
+  float* averages;
+  int64_t count;
+};
+
+// Two arrays that do not overlap take each other's content.
+struct ExchangeFloatsArgs {
+  float* a;
+  float* b;
   int64_t count;
 };
 

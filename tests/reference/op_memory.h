@@ -158,6 +158,14 @@ struct OpMemory {
     in_host(a.chunk_sums);
   }
   void at(const AdamwArgs& a) const { on_device(a.param, a.m, a.v, a.grad); }
+  void at(const AdamwBf16Args& a) const { on_device(a.all.param, a.all.m, a.all.v, a.all.grad); }
+  void at(const AdamwInt8Args& a) const {
+    on_device(a.all.param, a.all.m, a.all.m_scales, a.all.v, a.all.v_scales, a.all.grad);
+  }
+  void at(const ScaleAddArgs& a) const { on_device(a.all.y, a.all.x); }
+  void at(const TransposeRowsArgs& a) const { on_device(a.from, a.to); }
+  void at(const AverageFloatsArgs& a) const { on_device(a.weights, a.averages); }
+  void at(const ExchangeFloatsArgs& a) const { on_device(a.a, a.b); }
 };
 
 template <typename Device, typename Host, typename Args>

@@ -1,4 +1,4 @@
-// The device itself, and the ops on plain memory: packing, copies and the optimizer.
+// The device itself, and the ops on plain memory: packing and copies.
 #include "reference_device.h"
 
 #include <algorithm>
@@ -95,33 +95,6 @@ void prepare_gradient(Compute&, const PrepareGradientArgs&) {}
 void zero_floats(Compute&, const ZeroFloatsArgs& a) { std::fill_n(a.to, a.count, 0.0f); }
 
 void copy_bytes(Compute&, const CopyBytesArgs& a) { std::memcpy(a.to, a.from, a.bytes); }
-
-void squared_norm(Compute&, const SquaredNormArgs& a) {
-  a.sum = 0;
-  for (size_t chunk = 0; chunk < a.chunk_sums.size(); ++chunk) {
-    const int64_t first = static_cast<int64_t>(chunk) * kOptimizerChunk,
-                  end = std::min(a.count, first + kOptimizerChunk);
-    a.chunk_sums[chunk] = 0;
-    for (int64_t i = first; i < end; ++i)
-      a.chunk_sums[chunk] += static_cast<double>(a.values[i]) * a.values[i];
-    a.sum += a.chunk_sums[chunk];
-  }
-}
-
-// Moments are rounded once when they are stored; the parameter is updated from the unrounded ones.
-void adamw(Compute&, const AdamwArgs& a) {
-  const AdamwStep& s = a.step;
-  for (int64_t i = 0; i < a.count; ++i) {
-    const double g = static_cast<double>(s.grad_scale) * a.grad[i];
-    const double m = a.m[i] + (g - a.m[i]) * s.one_minus_beta1;
-    const double v = static_cast<double>(a.v[i]) * s.beta2 + s.one_minus_beta2 * g * g;
-    const double p = static_cast<double>(a.param[i]) * s.decay_factor;
-    a.m[i] = static_cast<float>(m);
-    a.v[i] = static_cast<float>(v);
-    a.param[i] = static_cast<float>(p + s.minus_step_size * m /
-                                            (std::sqrt(v) / s.sqrt_bias_correction2 + s.eps));
-  }
-}
 
 }  // namespace reference
 }  // namespace rl::testing
