@@ -176,6 +176,13 @@ void Model::repack() {
   ++num_packings_;
 }
 
+void Model::copy_masters(const Model& from) {
+  RL_CHECK(frozen() && !from.frozen() && from.layout_.total() == layout_.total());
+  const Packing packing(*this, *trained_);
+  trained_->update(compute_, WeightFloats(from.master()));
+  ++num_packings_;
+}
+
 // A published copy older than the masters cannot be recreated, so it stays.
 void Model::drop_packed() {
   RL_CHECK(!frozen());

@@ -33,7 +33,7 @@ struct ModelOptions {
   std::optional<Dtype> kv_dtype = {};  // of keys and values; none: the compute dtype
   int64_t compute_copies = 1;          // 1 or 2
   int64_t slice_width = 0;             // of packed matrices, see plan_forward_shapes(); for tests
-  bool frozen = false;                 // no masters: never trained, saved or packed again
+  bool frozen = false;                 // no masters: never trained or saved
 };
 
 class Model {
@@ -94,6 +94,8 @@ class Model {
   // copy.
   void mark_masters_changed();
   bool masters_changed() const { return masters_changed_; }
+  // For a frozen model: takes the present masters of another one, of the same shape.
+  void copy_masters(const Model& from);
   // Returns the memory of the packed matrices to the system; restore_packed() must run before the
   // next computation. Nothing may compute meanwhile; kBusy if a reader has pinned one of them.
   void drop_packed();

@@ -1,26 +1,18 @@
-// Staged copies go through 4 MiB of the host's heap.
+// Values are visited and filled as bytes (ops/device_bytes.h).
 #include "ops/device_floats.h"
 
-#include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "core/error.h"
 
 namespace rl {
 namespace {
 
-constexpr int64_t kStagedFloats = int64_t{1} << 20;
-
 void copy(Compute* compute, const float* from, float* to, int64_t count) {
   const uint64_t bytes = static_cast<uint64_t>(count) * sizeof(float);
   if (bytes == 0) return;
   if (compute != nullptr) return copy_bytes(*compute, {from, to, bytes});
   std::memcpy(to, from, bytes);
-}
-
-std::vector<float> staging_for(int64_t count) {
-  return std::vector<float>(static_cast<size_t>(std::min(count, kStagedFloats)));
 }
 
 }  // namespace
@@ -39,23 +31,15 @@ std::span<float> DeviceFloats::in_host() const {
 }
 
 void DeviceFloats::visit(FunctionRef<void(std::span<const float> part)> visit) const {
-  if (compute_ == nullptr) return visit(in_host());
-  std::vector<float> staging = staging_for(count_);
-  for (int64_t at = 0; at < count_; at += kStagedFloats) {
-    const int64_t count = std::min(kStagedFloats, count_ - at);
-    copy(compute_, data_ + at, staging.data(), count);
-    visit(std::span(staging).first(static_cast<size_t>(count)));
-  }
+  bytes().visit([&](std::span<const std::byte> part) {
+    visit({reinterpret_cast<const float*>(part.data()), part.size() / sizeof(float)});
+  });
 }
 
 void DeviceFloats::fill(FunctionRef<void(std::span<float> part)> fill) const {
-  if (compute_ == nullptr) return fill(in_host());
-  std::vector<float> staging = staging_for(count_);
-  for (int64_t at = 0; at < count_; at += kStagedFloats) {
-    const int64_t count = std::min(kStagedFloats, count_ - at);
-    fill(std::span(staging).first(static_cast<size_t>(count)));
-    copy(compute_, staging.data(), data_ + at, count);
-  }
+  bytes().fill([&](std::span<std::byte> part) {
+    fill({reinterpret_cast<float*>(part.data()), part.size() / sizeof(float)});
+  });
 }
 
 void DeviceFloats::read(std::span<float> to) const {

@@ -9,6 +9,7 @@
 
 #include "core/function_ref.h"
 #include "ops/compute.h"
+#include "ops/device_bytes.h"
 
 namespace rl {
 
@@ -27,6 +28,10 @@ class DeviceFloats {
   bool empty() const { return count_ == 0; }
   bool is_host_memory() const { return compute_ == nullptr; }
   DeviceFloats part(int64_t first, int64_t count) const;
+  DeviceBytes bytes() const {
+    return {compute_, reinterpret_cast<std::byte*>(data_),
+            static_cast<uint64_t>(count_) * sizeof(float)};
+  }
   // The floats themselves; an internal error if they are not in the host's memory.
   std::span<float> in_host() const;
 

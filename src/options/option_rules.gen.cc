@@ -1059,6 +1059,18 @@ constexpr OptionCondition kConditions_eval_top_p_and_eval_temperature[] = {
     {"eval.temperature", OptionCondition::kIs,
      "0", "", ""},
 };
+constexpr OptionCondition kConditions_eval_weights_and_eval_path[] = {
+    {"eval.weights", OptionCondition::kChanged,
+     "", "", ""},
+    {"eval.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_eval_weights_and_optimizer_ema[] = {
+    {"eval.weights", OptionCondition::kChanged,
+     "", "", ""},
+    {"optimizer.ema", OptionCondition::kIs,
+     "0", "", ""},
+};
 constexpr OptionCondition kConditions_metrics_eval_jsonl_and_eval_path[] = {
     {"metrics.eval_jsonl", OptionCondition::kChanged,
      "", "", ""},
@@ -1150,6 +1162,42 @@ constexpr OptionCondition kConditions_model_train_only_and_model_freeze[] = {
      "", "", ""},
     {"model.freeze", OptionCondition::kIsNot,
      "", "", ""},
+};
+constexpr OptionCondition kConditions_optimizer_cpu_offload_and_optimizer_name[] = {
+    {"optimizer.name", OptionCondition::kIs,
+     "muon", "", ""},
+    {"optimizer.cpu_offload", OptionCondition::kIs,
+     "true", "", ""},
+};
+constexpr OptionCondition kConditions_optimizer_cpu_offload_fraction_and_optimizer_cpu_offload[] = {
+    {"optimizer.cpu_offload_fraction", OptionCondition::kChanged,
+     "", "", ""},
+    {"optimizer.cpu_offload", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_optimizer_muon_momentum_and_optimizer_name[] = {
+    {"optimizer.muon_momentum", OptionCondition::kChanged,
+     "", "", ""},
+    {"optimizer.name", OptionCondition::kIs,
+     "adamw", "", ""},
+};
+constexpr OptionCondition kConditions_optimizer_muon_ns_steps_and_optimizer_name[] = {
+    {"optimizer.muon_ns_steps", OptionCondition::kChanged,
+     "", "", ""},
+    {"optimizer.name", OptionCondition::kIs,
+     "adamw", "", ""},
+};
+constexpr OptionCondition kConditions_optimizer_overlap_d2h_h2d_and_optimizer_cpu_offload[] = {
+    {"optimizer.overlap_d2h_h2d", OptionCondition::kChanged,
+     "", "", ""},
+    {"optimizer.cpu_offload", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_optimizer_state_dtype_and_optimizer_name[] = {
+    {"optimizer.name", OptionCondition::kIs,
+     "muon", "", ""},
+    {"optimizer.state_dtype", OptionCondition::kIsNot,
+     "fp32", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_discard_zero_advantage_and_algo_advantage[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
@@ -1354,6 +1402,26 @@ constexpr OptionCondition kConditions_reference_forward_max_tokens_per_device_an
      "none", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
+};
+constexpr OptionCondition kConditions_reference_weights_and_algo_kl_where[] = {
+    {"reference.weights", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.kl.where", OptionCondition::kIs,
+     "none", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "dpo", "", ""},
+};
+constexpr OptionCondition kConditions_reference_weights_and_model_reference_path[] = {
+    {"reference.weights", OptionCondition::kIs,
+     "ema", "", ""},
+    {"model.reference_path", OptionCondition::kIsNot,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_reference_weights_and_optimizer_ema[] = {
+    {"reference.weights", OptionCondition::kChanged,
+     "", "", ""},
+    {"optimizer.ema", OptionCondition::kIs,
+     "0", "", ""},
 };
 constexpr OptionCondition kConditions_reward_forward_max_tokens_per_device_and_model_reward_path[] = {
     {"reward.forward_max_tokens_per_device", OptionCondition::kChanged,
@@ -2148,6 +2216,12 @@ constexpr OptionRule kRules[] = {
     {"eval.top_p", "eval.temperature",
      kConditions_eval_top_p_and_eval_temperature, 2,
      "eval.top_p = {eval.top_p} has no effect while eval.temperature is {eval.temperature}"},
+    {"eval.weights", "eval.path",
+     kConditions_eval_weights_and_eval_path, 2,
+     "eval.weights = {eval.weights} has no effect while eval.path is {eval.path}"},
+    {"eval.weights", "optimizer.ema",
+     kConditions_eval_weights_and_optimizer_ema, 2,
+     "eval.weights = {eval.weights} has no effect while optimizer.ema is {optimizer.ema}"},
     {"metrics.eval_jsonl", "eval.path",
      kConditions_metrics_eval_jsonl_and_eval_path, 2,
      "metrics.eval_jsonl = {metrics.eval_jsonl} has no effect while eval.path is {eval.path}"},
@@ -2199,6 +2273,30 @@ constexpr OptionRule kRules[] = {
     {"model.train_only", "model.freeze",
      kConditions_model_train_only_and_model_freeze, 2,
      "model.train_only = {model.train_only} has no effect while model.freeze is {model.freeze}"},
+    {"optimizer.cpu_offload", "optimizer.name",
+     kConditions_optimizer_cpu_offload_and_optimizer_name, 2,
+     "optimizer.cpu_offload = true takes steps on the host, but optimizer.name = muon multiplies "
+     "whole matrices, which stay on the device"},
+    {"optimizer.cpu_offload_fraction", "optimizer.cpu_offload",
+     kConditions_optimizer_cpu_offload_fraction_and_optimizer_cpu_offload, 2,
+     "optimizer.cpu_offload_fraction = {optimizer.cpu_offload_fraction} has no effect while "
+     "optimizer.cpu_offload is {optimizer.cpu_offload}"},
+    {"optimizer.muon_momentum", "optimizer.name",
+     kConditions_optimizer_muon_momentum_and_optimizer_name, 2,
+     "optimizer.muon_momentum = {optimizer.muon_momentum} has no effect while optimizer.name is "
+     "{optimizer.name}"},
+    {"optimizer.muon_ns_steps", "optimizer.name",
+     kConditions_optimizer_muon_ns_steps_and_optimizer_name, 2,
+     "optimizer.muon_ns_steps = {optimizer.muon_ns_steps} has no effect while optimizer.name is "
+     "{optimizer.name}"},
+    {"optimizer.overlap_d2h_h2d", "optimizer.cpu_offload",
+     kConditions_optimizer_overlap_d2h_h2d_and_optimizer_cpu_offload, 2,
+     "optimizer.overlap_d2h_h2d = {optimizer.overlap_d2h_h2d} has no effect while "
+     "optimizer.cpu_offload is {optimizer.cpu_offload}"},
+    {"optimizer.state_dtype", "optimizer.name",
+     kConditions_optimizer_state_dtype_and_optimizer_name, 2,
+     "optimizer.state_dtype = {optimizer.state_dtype} is a form of AdamW's moments, but "
+     "optimizer.name = muon keeps its momentum in fp32"},
     {"pipeline.discard_zero_advantage", "algo.advantage",
      kConditions_pipeline_discard_zero_advantage_and_algo_advantage, 9,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
@@ -2302,6 +2400,18 @@ constexpr OptionRule kRules[] = {
      kConditions_reference_forward_max_tokens_per_device_and_algo_kl_where, 3,
      "reference.forward_max_tokens_per_device = {reference.forward_max_tokens_per_device} has no "
      "effect while algo.kl.where is {algo.kl.where}"},
+    {"reference.weights", "algo.kl.where",
+     kConditions_reference_weights_and_algo_kl_where, 3,
+     "reference.weights = {reference.weights} has no effect while algo.kl.where is "
+     "{algo.kl.where}"},
+    {"reference.weights", "model.reference_path",
+     kConditions_reference_weights_and_model_reference_path, 2,
+     "reference.weights = ema takes the averages of the policy, but model.reference_path names "
+     "another model"},
+    {"reference.weights", "optimizer.ema",
+     kConditions_reference_weights_and_optimizer_ema, 2,
+     "reference.weights = {reference.weights} has no effect while optimizer.ema is "
+     "{optimizer.ema}"},
     {"reward.forward_max_tokens_per_device", "model.reward_path",
      kConditions_reward_forward_max_tokens_per_device_and_model_reward_path, 2,
      "reward.forward_max_tokens_per_device = {reward.forward_max_tokens_per_device} has no "
@@ -2431,6 +2541,7 @@ constexpr PresetSetting kSettings_colocate_dense[] = {
     {"engine.max_num_batched_tokens", "2048", false},
     {"engine.max_num_seqs", "256", false},
     {"model.compute_copies", "1", false},
+    {"optimizer.no_decay", "norms,biases", false},
     {"pipeline.mode", "sync", false},
     {"trainer.backward_weights", "by_layer", false},
     {"trainer.max_tokens_per_device", "0", false},
@@ -2441,10 +2552,12 @@ constexpr PresetSetting kSettings_hybrid_stable[] = {
     {"algo.correction.mode", "tis", false},
     {"buffer.max_staleness", "1", false},
     {"model.compute_copies", "2", false},
+    {"optimizer.no_decay", "norms,biases", false},
 };
 constexpr PresetSetting kSettings_long_context[] = {
     {"engine.max_num_batched_tokens", "2048", false},
     {"engine.max_num_seqs", "16", false},
+    {"optimizer.no_decay", "norms,biases", false},
     {"sampling.max_new_tokens", "1024", false},
     {"trainer.logprob_chunk_tokens", "128", false},
     {"trainer.max_tokens_per_device", "0", false},
@@ -2453,6 +2566,7 @@ constexpr PresetSetting kSettings_low_memory[] = {
     {"engine.max_num_batched_tokens", "128", true},
     {"engine.max_num_seqs", "8", true},
     {"engine.num_engines", "1", true},
+    {"optimizer.no_decay", "norms,biases", false},
     {"trainer.backward_weights", "by_layer", false},
     {"trainer.logprob_chunk_tokens", "64", true},
 };
@@ -2462,25 +2576,25 @@ constexpr OptionPreset kPresets[] = {
      "A pipeline of a dense model whose roles take turns on one device. One copy of the weights, "
      "and many sequences at once: their KV lies in the working memory that training needs "
      "anyway, so the samples of a step need fewer waves at the same memory.",
-     kSettings_colocate_dense, 6},
+     kSettings_colocate_dense, 7},
     {"hybrid_stable",
      "A host's own loop whose engine generates while its trainer computes. The second copy of "
      "the weights lets publications come at any time; samples more than one version behind are "
      "dropped, ratios are against the weights at the beginning of a step, and truncated "
      "importance weights correct for what generated the sample. It costs one more copy of the "
      "packed weights and a forward a step. A pipeline refuses it.",
-     kSettings_hybrid_stable, 5},
+     kSettings_hybrid_stable, 6},
     {"long_context",
      "Long responses. Fewer sequences run at once, so that the KV of each can be long; prompts "
      "are prefilled in larger chunks; in training the head computes fewer tokens at a time. The "
      "longest sequence remains that of the model, or engine.max_model_len.",
-     kSettings_long_context, 5},
+     kSettings_long_context, 6},
     {"low_memory",
      "Least memory, at the cost of speed. Small forwards and few sequences in one engine, small "
      "chunks of the head in training, and memory for one layer of the backward's weights. It "
      "enlarges nothing: what is smaller stays as it is. runtime.memory_budget_bytes, which it "
      "does not set, also bounds KV and micro-batches.",
-     kSettings_low_memory, 5},
+     kSettings_low_memory, 6},
 };
 
 }  // namespace

@@ -278,6 +278,12 @@ constexpr OptionChoice kChoices_engine_scheduling_policy[] = {
      "more turns first. Each step of priority and each turn overtakes at most 4096 earlier "
      "requests, so that no request starves."},
 };
+constexpr OptionChoice kChoices_eval_weights[] = {
+    {"trained",
+     "The policy of the last step."},
+    {"ema",
+     "The averages of optimizer.ema, packed for the evaluation and back after it."},
+};
 constexpr OptionChoice kChoices_model_dtype[] = {
     {"auto",
      "bf16 if the processor multiplies bf16, else fp32."},
@@ -288,7 +294,17 @@ constexpr OptionChoice kChoices_model_dtype[] = {
 };
 constexpr OptionChoice kChoices_optimizer_name[] = {
     {"adamw",
-     "AdamW with decoupled weight decay and fp32 state."},
+     "AdamW with decoupled weight decay."},
+    {"muon",
+     "Muon on the matrices of layers, AdamW on embedding, head and vectors."},
+};
+constexpr OptionChoice kChoices_optimizer_state_dtype[] = {
+    {"fp32",
+     "8 bytes a parameter."},
+    {"bf16",
+     "4 bytes, rounded stochastically."},
+    {"int8",
+     "2.03 bytes: 8 bits with fp32 scales of blocks of 256, rounded stochastically."},
 };
 constexpr OptionChoice kChoices_pipeline_filter[] = {
     {"none",
@@ -319,6 +335,12 @@ constexpr OptionChoice kChoices_pipeline_turns[] = {
      "a reply. The sample is finished with a turn that ends otherwise."},
     {"always",
      "Every turn asks for a reply, however it ended."},
+};
+constexpr OptionChoice kChoices_reference_weights[] = {
+    {"initial",
+     "Those of model.reference_path, or of the policy before the run."},
+    {"ema",
+     "The averages of optimizer.ema, after each update of the policy."},
 };
 constexpr OptionChoice kChoices_runtime_device[] = {
     {"cpu",
@@ -1300,6 +1322,15 @@ constexpr OptionInfo kOptions[] = {
      "this. 1 is off, whatever sampling.top_p is.",
      "0.2.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
      "verl val_kwargs.top_p"},
+    {"eval.weights", OptionType::kEnum, "trained",
+     {},
+     {},
+     false, false, kChoices_eval_weights, 2, "",
+     "Weights that evaluations compute with. Samples and events have the version of the policy "
+     "either way. A host that saves the model while an evaluation with ema runs saves the "
+     "averages.",
+     "0.3.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
+     "OpenRLHF enable_ema"},
     {"metrics.eval_jsonl", OptionType::kString, "",
      {},
      {},
@@ -1449,6 +1480,33 @@ constexpr OptionInfo kOptions[] = {
      "Decay rate of the second moment.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
      "AdamW"},
+    {"optimizer.cpu_offload", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Keeps the moments of a part of the parameters in the host's memory, where their steps are "
+     "taken: gradients and weights of one parameter after the other are copied there, and the "
+     "weights back. No bit changes. On the CPU device both memories are the machine's, so that "
+     "it costs two copies and saves nothing.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "Megatron-LM optimizer_cpu_offload, OpenRLHF adam_offload"},
+    {"optimizer.cpu_offload_fraction", OptionType::kF64, "1.0",
+     {.present = true, .inclusive = false, .f64 = 0.0},
+     {.present = true, .inclusive = true, .f64 = 1.0},
+     false, false, nullptr, 0, "",
+     "Part of the trained elements whose moments are in the host's memory: parameters in order, "
+     "until it is reached.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "Megatron-LM optimizer_offload_fraction"},
+    {"optimizer.ema", OptionType::kF64, "0.0",
+     {.present = true, .inclusive = true, .f64 = 0.0},
+     {.present = true, .inclusive = false, .f64 = 1.0},
+     false, false, nullptr, 0, "",
+     "Decay of an exponential moving average of the policy's trained parameters, which follows "
+     "them after each optimizer step and is part of a checkpoint: 4 bytes a parameter. 0 keeps "
+     "none. eval.weights and reference.weights use it.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
+     "OpenRLHF ema_beta"},
     {"optimizer.eps", OptionType::kF64, "1e-08",
      {.present = true, .inclusive = false, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1.0},
@@ -1470,13 +1528,54 @@ constexpr OptionInfo kOptions[] = {
      "Learning rate after schedule.warmup_steps; schedule.name says how it goes on from there.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, OptionParent::kNone, "",
      "verl actor.optim.lr"},
+    {"optimizer.muon_momentum", OptionType::kF64, "0.95",
+     {.present = true, .inclusive = true, .f64 = 0.0},
+     {.present = true, .inclusive = false, .f64 = 1.0},
+     false, false, nullptr, 0, "",
+     "Decay rate of Muon's momentum, which is Nesterov's.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
+     "OpenRLHF muon_momentum"},
+    {"optimizer.muon_ns_steps", OptionType::kI64, "5",
+     {.present = true, .inclusive = true, .i64 = 1},
+     {.present = true, .inclusive = true, .i64 = 20},
+     false, false, nullptr, 0, "steps",
+     "Newton-Schulz steps that bring the singular values of a matrix's momentum near 1.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
+     "torch.optim.Muon ns_steps"},
     {"optimizer.name", OptionType::kEnum, "adamw",
      {},
      {},
-     false, false, kChoices_optimizer_name, 1, "",
-     "Optimizer of the fp32 master weights.",
+     false, false, kChoices_optimizer_name, 2, "",
+     "Optimizer of the fp32 master weights. Muon keeps one number a weight of a matrix instead "
+     "of two; both take the same learning rate, decay and clipping of the global gradient norm.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
      "OpenRLHF optim"},
+    {"optimizer.no_decay", OptionType::kStringList, "",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Parameters without weight decay: names in which * stands for any text, the word norms for "
+     "the weights of all norms, and biases for all biases. A name that matches no parameter of "
+     "the policy is an error, a word is not. Empty decays every trained parameter. It applies to "
+     "the critic too.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
+     "OpenRLHF, transformers Trainer"},
+    {"optimizer.overlap_d2h_h2d", OptionType::kBool, "true",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Copies of the next parameter are begun before the step of the one before it ends, at the "
+     "price of a second staging buffer.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "Megatron-LM overlap_cpu_optimizer_d2h_h2d"},
+    {"optimizer.state_dtype", OptionType::kEnum, "fp32",
+     {},
+     {},
+     false, false, kChoices_optimizer_state_dtype, 3, "",
+     "How AdamW's moments are stored between steps. Each step computes with them in fp32. Random "
+     "numbers follow from runtime.seed, the step and the place of an element.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
+     "Megatron-LM exp_avg_dtype, bitsandbytes"},
     {"optimizer.weight_decay", OptionType::kF64, "0.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 10.0},
@@ -1653,6 +1752,13 @@ constexpr OptionInfo kOptions[] = {
      "trainer.logprob_max_tokens_per_device.",
      "0.1.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "verl ref.log_prob_max_token_len_per_gpu"},
+    {"reference.weights", OptionType::kEnum, "initial",
+     {},
+     {},
+     false, false, kChoices_reference_weights, 2, "",
+     "Weights of the reference.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
+     "TRL sync_ref_model"},
     {"reward.forward_max_tokens_per_device", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},

@@ -49,7 +49,7 @@ Critic::Critic(Model& model, const CriticOptions& options, std::byte* workspace,
                const TrainerTools& tools)
     : options_(validated(options)),
       context_{tools.tracer, tools.lane, tools.clock, tools.yield_point},
-      learner_(model, options_.trainable, options_.backward_packing),
+      learner_(model, options_.trainable, options_.backward_packing, options_.optimizer),
       workspace_(shape_of(model), options, workspace),
       pass_(workspace_, context_) {
   RL_CHECK(model.config().scalar_head);

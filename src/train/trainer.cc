@@ -43,7 +43,7 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
       options(validated(options)),
       context{tools.tracer, tools.lane, tools.clock, tools.yield_point},
       workspace(shape_of(model), options, workspace),
-      learner(model, options.trainable, options.backward_packing),
+      learner(model, options.trainable, options.backward_packing, options.optimizer),
       pass(this->workspace, context) {
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
   RL_CHECK(model.config().scalar_head == scores());
@@ -114,6 +114,10 @@ uint64_t Trainer::publish_masters() {
 }
 
 int64_t Trainer::planned_steps() const { return impl_->planned_steps; }
+
+void Trainer::exchange_averages() { impl_->learner.exchange_averages(); }
+void Trainer::copy_averages(Model& to) { impl_->learner.copy_averages(to); }
+bool Trainer::keeps_averages() const { return impl_->learner.keeps_averages(); }
 
 void Trainer::stage() { impl_->learner.stage(); }
 

@@ -113,6 +113,13 @@ class Trainer {
   // Ends the step between two calls of next(); only begin may follow. True if no optimizer step was
   // applied: then nothing has changed, and the samples may be trained on later.
   bool abandon();
+  // With optimizer.ema: the trained parameters and their averages change places, and are packed
+  // under the present version. Twice is once nothing. Nobody else may read the model meanwhile, and
+  // nothing may be unpublished.
+  void exchange_averages();
+  // Packs a frozen model of the same shape from the averages.
+  void copy_averages(Model& to);
+  bool keeps_averages() const;
   // Packs trained masters, so that publish() only has to assign the version. Nothing may compute
   // meanwhile.
   void stage();

@@ -114,6 +114,7 @@ const std::map<std::string, Change>& changes() {
   const Texts kl_loss = {"algo.kl.where=loss", "algo.kl.coef=0.5"};
   const Texts two_steps = {"pipeline.total_steps=2"};
   const Texts kl_reward = two_steps + Texts{"algo.kl.where=reward", "algo.kl.coef=0.5"};
+  const Texts kl_ema = kl_loss + Texts{"optimizer.ema=0.5", "optimizer.lr=0.01"};
   const Texts eval = {"eval.path=@three", "eval.every_steps=1"};
   const Texts linear = passes + Texts{"schedule.name=linear", "schedule.total_steps=2"};
   const Texts few = {"engine.max_num_seqs=8", "blocks=8"};
@@ -204,7 +205,16 @@ const std::map<std::string, Change>& changes() {
       {"model.train_only", {{"*norm.weight"}}},
       {"optimizer.beta1", {{"0.5"}, passes}},
       {"optimizer.beta2", {{"0.5"}, passes}},
+      {"optimizer.cpu_offload", {{"true"}, {}, plan_text}},
+      {"optimizer.cpu_offload_fraction", {{"0.5"}, {"optimizer.cpu_offload=true"}, plan_text}},
+      {"optimizer.ema", {{"0.9"}, {}, plan_text}},
       {"optimizer.eps", {{"1e-3"}}},
+      {"optimizer.muon_momentum", {{"0.5"}, passes + Texts{"optimizer.name=muon"}}},
+      {"optimizer.muon_ns_steps", {{"2"}, {"optimizer.name=muon"}}},
+      {"optimizer.name", {{"muon"}}},
+      {"optimizer.no_decay", {{"norms,*.o_proj.weight"}, {"optimizer.weight_decay=1"}}},
+      {"optimizer.overlap_d2h_h2d", {{"false"}, {"optimizer.cpu_offload=true"}, plan_text}},
+      {"optimizer.state_dtype", {{"int8"}, passes}},
       {"pipeline.filter", {{"mean", "pipeline.filter_high=0.1", "pipeline.filter_max_rounds=1"}}},
       {"pipeline.partial_rollout_max_aborts", {{"1"}, {}, interrupt_twice}},
       {"pipeline.prompts_per_step", {{"2"}}},
@@ -213,6 +223,7 @@ const std::map<std::string, Change>& changes() {
       {"profiler.timeline.dir", {{"@trace_b"}, traced}},
       {"profiler.timeline.enable", {{"true", "profiler.timeline.dir=@trace"}}},
       {"reference.forward_max_tokens_per_device", {{"5000"}, kl_loss, plan_text}},
+      {"reference.weights", {{"ema"}, two_steps + kl_ema}},
       {"reward.forward_max_tokens_per_device", {{"5000"}, rewarded, plan_text}},
       {"runtime.busy_timeout_ns", {{"1ns"}, {}, compute_twice}},
       {"runtime.cpus", {{"8191"}}},  // a CPU that no machine of ours has

@@ -216,6 +216,39 @@ TEST(OptionRecords, ATrainerHasEachOptionInItsField) {
   EXPECT_STREQ(t.keys.forward_max_tokens, "trainer.logprob_max_tokens_per_device");
 }
 
+TEST(OptionRecords, AnOptimizerHasEachOptionInItsField) {
+  const Texts texts = {"optimizer.no_decay=norms,*.x",
+                       "optimizer.ema=0.875",
+                       "optimizer.state_dtype=int8",
+                       "optimizer.cpu_offload=true",
+                       "optimizer.cpu_offload_fraction=0.25",
+                       "optimizer.overlap_d2h_h2d=false",
+                       "runtime.seed=17"};
+  const OptimizerOptions o = trainer_options_from(with(texts), 640, 320).optimizer;
+  EXPECT_EQ(o.kind, OptimizerKind::kAdamw);
+  EXPECT_EQ(o.no_decay, (std::vector<std::string>{"norms", "*.x"}));
+  EXPECT_FALSE(o.no_decay_may_miss);
+  EXPECT_EQ(o.ema, 0.875);
+  EXPECT_EQ(o.state_dtype, StateDtype::kInt8);
+  EXPECT_EQ(o.offload, (OffloadOptions{true, 0.25, false}));
+  EXPECT_EQ(o.seed, 17u);
+  const Texts muon = {"optimizer.name=muon", "optimizer.muon_momentum=0.5",
+                      "optimizer.muon_ns_steps=3"};
+  const OptimizerOptions m = trainer_options_from(with(muon), 640, 320).optimizer;
+  EXPECT_EQ(m.kind, OptimizerKind::kMuon);
+  EXPECT_EQ(m.muon.momentum, 0.5);
+  EXPECT_EQ(m.muon.ns_steps, 3);
+  EXPECT_EQ(m.state_dtype, StateDtype::kF32);
+  EXPECT_FALSE(m.offload.on);
+  Texts critic = texts;
+  critic.push_back("algo.advantage=gae");
+  const OptimizerOptions c = critic_options_from(with(critic), 640, 320).optimizer;
+  EXPECT_EQ(c.state_dtype, StateDtype::kInt8);
+  EXPECT_TRUE(c.no_decay_may_miss);
+  EXPECT_EQ(c.ema, 0) << "averages are the policy's";
+  EXPECT_NE(c.stream, o.stream) << "it rounds by other numbers";
+}
+
 TEST(OptionRecords, StoredLogProbsAreCheckedWhereTheyAreUsed) {
   const auto checks = [](const Texts& texts) {
     return trainer_options_from(with(texts), 64, 32).check_logprobs;

@@ -171,6 +171,7 @@ const std::map<std::string, Change>& changes() {
       {"eval.max_prompts", {"1", eval}},
       {"eval.temperature", {"2", eval}},
       {"eval.top_p", {"0.1", with(eval, {"eval.temperature=1"})}},
+      {"eval.weights", {"ema", with(eval, {"optimizer.ema=0.9", "optimizer.lr=0.05"})}},
       {"metrics.interval_steps", {"3", {"metrics.jsonl=METRICS"}}},
       {"optimizer.grad_clip", {"1e-3"}},
       {"optimizer.lr", {"1e-3"}},

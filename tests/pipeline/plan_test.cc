@@ -46,6 +46,43 @@ TEST(Plan, EqualsTheLedgerOfAPipeline) {
   }
 }
 
+// What optimizers keep, and where.
+TEST(Plan, EqualsTheLedgerWithEachOptimizer) {
+  const TempDir dir;
+  using Texts = std::vector<std::string>;
+  for (const Texts& texts : std::vector<Texts>{
+           {"optimizer.ema=0.9"},
+           {"optimizer.state_dtype=bf16"},
+           {"optimizer.state_dtype=int8", "optimizer.ema=0.9", "algo.advantage=gae"},
+           {"optimizer.cpu_offload=true"},
+           {"optimizer.cpu_offload=true", "optimizer.cpu_offload_fraction=0.4",
+            "optimizer.state_dtype=int8", "optimizer.overlap_d2h_h2d=false"},
+           {"optimizer.name=muon", "optimizer.no_decay=norms,biases"},
+           {"optimizer.name=muon", "algo.advantage=gae", "model.freeze=model.layers.0.*"}}) {
+    SCOPED_TRACE(texts.front() + " " + texts.back());
+    OptionSet o = tiny_options(dir);
+    for (const std::string& text : texts) o.set_assignment(text);
+    const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kPipeline);
+    testing::Rig rig(o);
+    EXPECT_EQ(live(rig.runtime()), planned(plan));
+    rig.start_and_serve();
+    EXPECT_EQ(live(rig.runtime()), planned(plan));
+  }
+}
+
+TEST(Plan, FewerBitsAndMuonSaveWhatTheySay) {
+  const auto states = [](const std::vector<std::string>& texts) {
+    const MemoryPlan plan =
+        plan_memory(testing::smollm2_options(texts), testing::smollm2(), PlanUse::kTrain);
+    return plan.bytes_of("optimizer states") + plan.bytes_of("optimizer workspace");
+  };
+  const auto whole = static_cast<double>(states({}));
+  EXPECT_EQ(static_cast<double>(states({"optimizer.state_dtype=bf16"})), whole / 2);
+  EXPECT_NEAR(static_cast<double>(states({"optimizer.state_dtype=int8"})) / whole, 0.254, 0.001);
+  // 106 of 135 million parameters are matrices of layers.
+  EXPECT_NEAR(static_cast<double>(states({"optimizer.name=muon"})) / whole, 0.617, 0.02);
+}
+
 TEST(Plan, EqualsTheLedgerOfTheParts) {
   const TempDir dir;
   for (const int64_t copies : {1, 2}) {

@@ -19,6 +19,11 @@ using Json = nlohmann::json;
 
 std::string text_of(const std::string& path) { return read_text_file(real_fs(), path, 1 << 26); }
 
+void write_masters(const std::string& path, CheckpointedArrays& some) {
+  write_array_file(real_fs(), path,
+                   trained_tensors(some.layout, {some.masters, &Parameter::offset}));
+}
+
 TEST(ArrayFile, AFileIsVerifiedBySizeThenByDigest) {
   const TempDir dir;
   const std::string path = dir.file("some");
@@ -47,10 +52,10 @@ TEST(ArrayFile, AnArrayFileHasTheTrainedTensorsInOrder) {
   const TempDir dir;
   CheckpointedArrays some(1, {{"model.embed_tokens.weight"}, {}});
   const std::string path = dir.file("some.safetensors");
-  const FlatArray array{some.first, &Parameter::gradient};
-  const FileMark mark = write_array_file(real_fs(), path, some.layout, array);
-  EXPECT_EQ(array_mark(some.layout, array).bytes, mark.bytes);
-  EXPECT_EQ(array_mark(some.layout, array).digest, mark.digest);
+  const TensorList tensors = trained_tensors(some.layout, {some.first, &Parameter::gradient});
+  const FileMark mark = write_array_file(real_fs(), path, tensors);
+  EXPECT_EQ(array_mark(tensors).bytes, mark.bytes);
+  EXPECT_EQ(array_mark(tensors).digest, mark.digest);
   const std::string bytes = text_of(path);
   EXPECT_EQ(mark.bytes, bytes.size());
   uint64_t length = 0;
@@ -78,15 +83,16 @@ TEST(ArrayFile, ATensorOfAnotherShapeOrNoneIsNamed) {
   const TempDir dir;
   CheckpointedArrays policy(1);
   const std::string path = dir.file("some.safetensors");
-  write_array_file(real_fs(), path, policy.layout, {policy.masters, &Parameter::offset});
+  write_masters(path, policy);
   check_array_file(real_fs(), path, policy.layout);
   const auto refused = [&](const ModelConfig& other) {
     const WeightLayout layout(other);
     std::vector<float> room(static_cast<size_t>(layout.gradient_total()));
     const Error checked =
         expect_error(Code::kIncompatible, [&] { check_array_file(real_fs(), path, layout); });
-    const Error read =
-        expect_error(Code::kIncompatible, [&] { read_array_file(real_fs(), path, layout, room); });
+    const Error read = expect_error(Code::kIncompatible, [&] {
+      read_array_file(real_fs(), path, trained_tensors(layout, {room, &Parameter::gradient}));
+    });
     EXPECT_EQ(checked.key, read.key);
     EXPECT_EQ(checked.location, path);
     EXPECT_EQ(read.location, path);
@@ -115,7 +121,7 @@ TEST(ArrayFile, ATensorOfAnotherTypeIsNamed) {
   const TempDir dir;
   CheckpointedArrays policy(1);
   const std::string path = dir.file("some.safetensors");
-  write_array_file(real_fs(), path, policy.layout, {policy.masters, &Parameter::offset});
+  write_masters(path, policy);
   std::string bytes = text_of(path);
   const Parameter& last = policy.layout.parameters().back();
   const size_t at = bytes.find("F32", bytes.find("\"" + last.name + "\""));
@@ -128,6 +134,25 @@ TEST(ArrayFile, ATensorOfAnotherTypeIsNamed) {
   EXPECT_EQ(e.location, path);
   EXPECT_TRUE(contains(e.message, "tensor " + last.name + " is I32"));
   EXPECT_TRUE(contains(e.message, ", expected F32" + shape_text(last.shape)));
+}
+
+// Tensors of any type, such as states of fewer bits.
+TEST(ArrayFile, TensorsOfOtherTypesAreReadBack) {
+  const TempDir dir;
+  const std::string path = dir.file("some.safetensors");
+  std::vector<std::byte> bytes(7, std::byte{3}), read(7);
+  const TensorList written = {{"a", "U8", {3}, std::span(bytes).first(3)},
+                              {"b", "BF16", {1, 2}, std::span(bytes).last(4)}};
+  write_array_file(real_fs(), path, written);
+  check_array_file(real_fs(), path, written);
+  read_array_file(
+      real_fs(), path,
+      {{"a", "U8", {3}, std::span(read).first(3)}, {"b", "BF16", {1, 2}, std::span(read).last(4)}});
+  EXPECT_EQ(read, bytes);
+  const Error other = expect_error(Code::kIncompatible, [&] {
+    check_array_file(real_fs(), path, {{"a", "I8", {3}, {}}, {"b", "BF16", {1, 2}, {}}});
+  });
+  EXPECT_TRUE(contains(other.message, "tensor a is U8[3], expected I8[3]")) << other.message;
 }
 
 }  // namespace

@@ -136,20 +136,23 @@ TEST(Workspace, LogProbsBeyondTrainingAreAddedOnlyIfTheyNeedMore) {
 TEST(Workspace, MomentsAreTwiceTheGradients) {
   for (const auto& [floats, bytes] : {std::pair{1, 64}, {16, 64}, {17, 128}, {32, 128}}) {
     EXPECT_EQ(AdamwState::gradient_bytes(floats), static_cast<uint64_t>(bytes)) << floats;
-    EXPECT_EQ(AdamwState::moment_bytes(floats), static_cast<uint64_t>(2 * bytes)) << floats;
   }
   TrainRig rig({}, {});
-  AdamwState state(17, *rig.tiny.compute);
-  EXPECT_EQ(state.gradients().count(), 17);
-  EXPECT_EQ(state.second_moments().count(), 17);
-  EXPECT_EQ(state.second_moments().data() - state.first_moments().data(), 32);
+  const WeightLayout layout(rig.model().config());
+  const int64_t total = layout.gradient_total();
+  const MomentBytes moments = AdamwState::moment_bytes(layout, {});
+  EXPECT_EQ(moments.device, 2 * AdamwState::gradient_bytes(total));
+  EXPECT_EQ(moments.host + moments.staging, 0u);
+  AdamwState state(layout, {}, *rig.tiny.compute);
+  EXPECT_EQ(state.gradients().count(), total);
   EXPECT_EQ(state.memory().size(), 2u);
   std::ranges::fill(state.gradients().in_host(), 3.0f);
-  std::ranges::fill(state.first_moments().in_host(), 5.0f);
-  EXPECT_DOUBLE_EQ(state.gradient_norm(), std::sqrt(17 * 9.0));
+  const TrainedRun& first = layout.trained_runs().front();
+  state.first_moments(first)[0] = 5.0f;
+  EXPECT_NEAR(state.gradient_norm(), std::sqrt(static_cast<double>(total) * 9), 1e-6);
   state.zero_gradients();
   EXPECT_EQ(state.gradient_norm(), 0);
-  EXPECT_EQ(state.first_moments().in_host()[16], 5.0f);
+  EXPECT_EQ(state.first_moments(first)[0], 5.0f);
 }
 
 TEST(Workspace, ARowTeacherPlansItsOwnShape) {

@@ -31,7 +31,12 @@ struct CheckpointedArrays {
       }
     }
   }
-  CheckpointArrays view() { return {&layout, masters, first, second}; }
+  CheckpointArrays view() {
+    return {&layout,
+            masters,
+            {{"first_moments", trained_tensors(layout, {first, &Parameter::gradient})},
+             {"second_moments", trained_tensors(layout, {second, &Parameter::gradient})}}};
+  }
   void clear() {
     for (auto* v : {&masters, &first, &second}) std::ranges::fill(*v, 0.0f);
   }

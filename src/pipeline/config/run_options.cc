@@ -193,6 +193,24 @@ BatchRules batch_rules_from(const Settings& settings) {
 
 namespace {
 
+StateDtype state_dtype_from(OptimizerStateDtype named) {
+  if (named == OptimizerStateDtype::kInt8) return StateDtype::kInt8;
+  return named == OptimizerStateDtype::kBf16 ? StateDtype::kBf16 : StateDtype::kF32;
+}
+
+OptimizerOptions optimizer_from(const Settings& settings) {
+  OptimizerOptions o;
+  const OptimizerSettings& optimizer = settings.optimizer;
+  o.kind = optimizer.name == OptimizerName::kMuon ? OptimizerKind::kMuon : OptimizerKind::kAdamw;
+  o.muon = {optimizer.muon_momentum, optimizer.muon_ns_steps};
+  o.state_dtype = state_dtype_from(optimizer.state_dtype);
+  o.seed = settings.runtime.seed;
+  o.offload = {optimizer.cpu_offload, optimizer.cpu_offload_fraction, optimizer.overlap_d2h_h2d};
+  o.no_decay = settings.optimizer.no_decay;
+  o.ema = settings.optimizer.ema;
+  return o;
+}
+
 // Fields that the policy and the critic share.
 void fill_step(const Settings& settings, StepOptions& s) {
   s.logprob_chunk_tokens = settings.trainer.logprob_chunk_tokens;
@@ -209,6 +227,7 @@ void fill_step(const Settings& settings, StepOptions& s) {
   s.adamw.weight_decay = settings.optimizer.weight_decay;
   s.schedule = schedule_from(settings);
   s.grad_clip = settings.optimizer.grad_clip;
+  s.optimizer = optimizer_from(settings);
 }
 
 // Scales the policy's schedule, so that min_lr keeps its ratio to lr.
@@ -291,6 +310,9 @@ CriticOptions critic_options_from(const Settings& settings, int64_t max_tokens,
   c.schedule = critic_schedule(c.schedule, critic.optimizer.lr);
   c.adamw.weight_decay = own_or(critic.optimizer.weight_decay, c.adamw.weight_decay);
   c.grad_clip = own_or(critic.optimizer.grad_clip, c.grad_clip);
+  c.optimizer.no_decay_may_miss = true;
+  c.optimizer.ema = 0;
+  c.optimizer.stream = 1;
   validate(c);
   return c;
 }

@@ -165,7 +165,8 @@ EvalSettings::EvalSettings(const OptionSet& options)
       path(options.get_string("eval.path")),
       samples_per_prompt(options.get_i64("eval.samples_per_prompt")),
       temperature(options.get_f64("eval.temperature")),
-      top_p(options.get_f64("eval.top_p")) {}
+      top_p(options.get_f64("eval.top_p")),
+      weights(choice_of<EvalWeights>(options, "eval.weights")) {}
 
 MetricsSettings::MetricsSettings(const OptionSet& options)
     : eval_jsonl(options.get_string("metrics.eval_jsonl")),
@@ -190,10 +191,18 @@ ModelSettings::ModelSettings(const OptionSet& options)
 OptimizerSettings::OptimizerSettings(const OptionSet& options)
     : beta1(options.get_f64("optimizer.beta1")),
       beta2(options.get_f64("optimizer.beta2")),
+      cpu_offload(options.get_bool("optimizer.cpu_offload")),
+      cpu_offload_fraction(options.get_f64("optimizer.cpu_offload_fraction")),
+      ema(options.get_f64("optimizer.ema")),
       eps(options.get_f64("optimizer.eps")),
       grad_clip(options.get_f64("optimizer.grad_clip")),
       lr(options.get_f64("optimizer.lr")),
+      muon_momentum(options.get_f64("optimizer.muon_momentum")),
+      muon_ns_steps(options.get_i64("optimizer.muon_ns_steps")),
       name(choice_of<OptimizerName>(options, "optimizer.name")),
+      no_decay(options.get_string_list("optimizer.no_decay")),
+      overlap_d2h_h2d(options.get_bool("optimizer.overlap_d2h_h2d")),
+      state_dtype(choice_of<OptimizerStateDtype>(options, "optimizer.state_dtype")),
       weight_decay(options.get_f64("optimizer.weight_decay")) {}
 
 PipelineSettings::PipelineSettings(const OptionSet& options)
@@ -225,7 +234,8 @@ ProfilerSettings::ProfilerSettings(const OptionSet& options)
     : timeline(options) {}
 
 ReferenceSettings::ReferenceSettings(const OptionSet& options)
-    : forward_max_tokens_per_device(options.get_i64("reference.forward_max_tokens_per_device")) {}
+    : forward_max_tokens_per_device(options.get_i64("reference.forward_max_tokens_per_device")),
+      weights(choice_of<ReferenceWeights>(options, "reference.weights")) {}
 
 RewardSettings::RewardSettings(const OptionSet& options)
     : forward_max_tokens_per_device(options.get_i64("reward.forward_max_tokens_per_device")) {}

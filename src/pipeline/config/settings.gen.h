@@ -38,12 +38,15 @@ enum class CheckpointOnFailure : uint8_t { kStop, kContinue };
 enum class EngineKvDtype : uint8_t { kAuto, kBf16, kFp32 };
 enum class EnginePreemption : uint8_t { kRecompute, kSwap };
 enum class EngineSchedulingPolicy : uint8_t { kFcfs, kPriority };
+enum class EvalWeights : uint8_t { kTrained, kEma };
 enum class ModelDtype : uint8_t { kAuto, kBf16, kFp32 };
-enum class OptimizerName : uint8_t { kAdamw };
+enum class OptimizerName : uint8_t { kAdamw, kMuon };
+enum class OptimizerStateDtype : uint8_t { kFp32, kBf16, kInt8 };
 enum class PipelineFilter : uint8_t { kNone, kMean, kSpread };
 enum class PipelineMode : uint8_t { kSync };
 enum class PipelineScoreEvents : uint8_t { kSample, kGroup };
 enum class PipelineTurns : uint8_t { kNone, kStopString, kAlways };
+enum class ReferenceWeights : uint8_t { kInitial, kEma };
 enum class RuntimeDevice : uint8_t { kCpu, kCuda };
 enum class TrainerBackwardWeights : uint8_t { kByLayer, kResident };
 enum class TrainerOversize : uint8_t { kError, kAlone };
@@ -246,6 +249,7 @@ struct EvalSettings {
   int64_t samples_per_prompt;  // samples
   double temperature;
   double top_p;
+  EvalWeights weights;
 };
 
 // metrics.*
@@ -282,10 +286,18 @@ struct OptimizerSettings {
 
   double beta1;
   double beta2;
+  bool cpu_offload;
+  double cpu_offload_fraction;
+  double ema;
   double eps;
   double grad_clip;
   double lr;
+  double muon_momentum;
+  int64_t muon_ns_steps;  // steps
   OptimizerName name;
+  std::vector<std::string> no_decay;
+  bool overlap_d2h_h2d;
+  OptimizerStateDtype state_dtype;
   double weight_decay;
 };
 
@@ -334,6 +346,7 @@ struct ReferenceSettings {
   explicit ReferenceSettings(const OptionSet& options);
 
   int64_t forward_max_tokens_per_device;  // tokens
+  ReferenceWeights weights;
 };
 
 // reward.*

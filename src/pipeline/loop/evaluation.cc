@@ -18,6 +18,28 @@ bool Evaluation::run() {
   Control& control = uses_.control;
   if (!control.enter(PipelineState::kEvaluating)) return false;
   control.begin_eval();
+  if (control.settings().eval.weights == EvalWeights::kTrained) return evaluate();
+  exchange_averages();
+  bool whole = false;
+  try {
+    whole = evaluate();
+  } catch (...) {
+    exchange_averages();
+    throw;
+  }
+  exchange_averages();
+  return whole;
+}
+
+// The engine notices the other weights and forgets keys and values of those before.
+void Evaluation::exchange_averages() {
+  constexpr int64_t kReaderWaitNs = int64_t{600} * 1'000'000'000;  // for a host's save or digest
+  const LoadedModel::WriteLease write(uses_.model, kReaderWaitNs);
+  uses_.phases.update().trainer().exchange_averages();
+}
+
+bool Evaluation::evaluate() {
+  Control& control = uses_.control;
   if (trained_head(control.settings()) == ModelHead::kScalar) {
     score_pairs();
     return true;

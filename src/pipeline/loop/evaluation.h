@@ -36,6 +36,8 @@ class Evaluation {
     int64_t start_ns = 0;
     int64_t dropped = 0;  // groups of earlier evaluations
   };
+  bool evaluate();
+  void exchange_averages();
   Begun begin();
   void finish(const Begun& begun);
   void score_pairs();

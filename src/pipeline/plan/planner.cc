@@ -109,12 +109,24 @@ void Planner::add_training() {
   if (has_reference()) add_frozen("reference", config_);
   const TrainerSizes sizes = train_sizes(min_tokens());
   least_sizes_ = sizes;
-  add("policy", "gradients", sizes.gradients);
-  add("policy", "optimizer states", sizes.optimizer);
-  add("policy", "packed weights, backward", sizes.packed_backward);
+  add_states("policy", sizes);
   if (has_critic()) add_critic();
   if (has_reward_model()) add_frozen("reward", *reward_);
   if (has_teacher()) add_frozen("teacher", *teacher_);
+}
+
+// What a learner reserves.
+void Planner::add_states(const char* role, const TrainerSizes& sizes) {
+  const auto add_some = [&](const char* name, uint64_t bytes) {
+    if (bytes != 0) add(role, name, bytes);
+  };
+  add_some("gradients", sizes.gradients);
+  add_some("optimizer states", sizes.optimizer);
+  add_some("optimizer states, host", sizes.optimizer_host);
+  add_some("optimizer staging, host", sizes.optimizer_staging);
+  add_some("optimizer workspace", sizes.optimizer_workspace);
+  add_some("averaged weights", sizes.averages);
+  add_some("packed weights, backward", sizes.packed_backward);
 }
 
 // A model without masters.
@@ -128,9 +140,7 @@ void Planner::add_critic() {
   const TrainerSizes sizes = critic_sizes(min_tokens());
   add("critic", "master weights", Model::master_bytes(config));
   add("critic", "packed weights, forward", Model::packed_forward_bytes(device_, config, compute_));
-  add("critic", "gradients", sizes.gradients);
-  add("critic", "optimizer states", sizes.optimizer);
-  add("critic", "packed weights, backward", sizes.packed_backward);
+  add_states("critic", sizes);
 }
 
 bool Planner::has_critic() const { return has_trainer() && rl::has_critic(settings_); }

@@ -98,6 +98,7 @@ class Planner {
   void add(const char* role, const char* name, uint64_t bytes);
   void add_second_copy();
   void add_training();
+  void add_states(const char* role, const TrainerSizes& sizes);
   void add_critic();
   void add_frozen(const char* role, const ModelConfig& config);
   int64_t samples_held() const;

@@ -29,6 +29,7 @@ PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const M
       sizes_{plan.max_tokens, plan.max_model_len, plan.step_samples},
       preparation_(settings),
       kl_(settings),
+      averaged_reference_(settings.reference.weights == ReferenceWeights::kEma),
       reference_(load_reference(model, settings)) {
   Runtime& runtime = model.runtime();
   trainer_ = std::make_unique<Trainer>(model.model(), reference_.get(), trainer_options(settings),
@@ -38,6 +39,7 @@ PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const M
   critic_ = CriticRole::make(model, settings, plan, workspace);
   teacher_ = TeacherRole::make(model, settings, plan, workspace);
   if (teacher_ != nullptr) trainer_->set_row_teacher(teacher_->rows());
+  refresh_reference();
 }
 
 PolicyUpdate::~PolicyUpdate() = default;
@@ -62,6 +64,11 @@ void PolicyUpdate::set_trainer_coefficient() {
   TrainerOptions options = trainer_->options();
   options.kl_coef = kl_.value();
   trainer_->set_options(options);
+}
+
+// So that the reference has the trainer's averages, if it is to.
+void PolicyUpdate::refresh_reference() {
+  if (averaged_reference_ && reference_ != nullptr) trainer_->copy_averages(*reference_);
 }
 
 void PolicyUpdate::restore_kl(double coefficient) {
@@ -130,6 +137,7 @@ UpdateResult PolicyUpdate::finish(InProgress& update) {
   }
   out.applied = trained.optimizer_steps > 0;
   out.skipped = trained.skipped_steps > 0;
+  if (trained.optimizer_steps > 0) refresh_reference();
   if (critic_ != nullptr) {
     const CriticMetrics critic = critic_->step(batch);
     out.applied = out.applied || critic.optimizer_steps > 0;
@@ -272,6 +280,7 @@ std::string PolicyUpdate::save(FileSystem& fs, const std::string& dir, const Che
 void PolicyUpdate::load(FileSystem& fs, const std::string& path, const std::string& config_digest) {
   held_.reset();
   trainer_->load(fs, path, config_digest, trained_critic());
+  refresh_reference();
 }
 
 void PolicyUpdate::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {

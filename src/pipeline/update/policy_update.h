@@ -122,11 +122,13 @@ class PolicyUpdate {
   void check_divisible(const GradientBatch& batch) const;
   TrainerOptions trainer_options(const Settings& settings) const;
   void set_trainer_coefficient();
+  void refresh_reference();
 
   LoadedModel& model_;
   const Sizes sizes_;
   BatchPreparation preparation_;
   KlCoefficient kl_;
+  bool averaged_reference_;  // reference.weights = ema
   CustomAdvantage advantage_;
   CustomLoss loss_;                   // the trainer's; its last reference is dropped here
   std::unique_ptr<Model> reference_;  // null: nothing needs it

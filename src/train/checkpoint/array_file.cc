@@ -1,4 +1,4 @@
-// Files are written and hashed front to back; padding of the flat array is not stored.
+// Files are written and hashed front to back; padding of flat arrays is not stored.
 #include "train/checkpoint/array_file.h"
 
 #include <algorithm>
@@ -18,16 +18,15 @@ namespace {
 constexpr uint64_t kReadBytes = uint64_t{4} << 20;
 
 // Length field and JSON, padded with spaces so that the data starts at a multiple of 8.
-std::string header_of(const WeightLayout& layout) {
+std::string header_of(const TensorList& tensors) {
   std::string json = "{";
   uint64_t at = 0;
-  for (const Parameter& p : layout.parameters()) {
-    if (!p.trainable()) continue;
+  for (const StateTensor& t : tensors) {
     std::string shape;
-    for (const int64_t n : p.shape) shape += str(shape.empty() ? "" : ",", n);
-    const uint64_t end = at + static_cast<uint64_t>(p.size) * sizeof(float);
-    json += str(at == 0 ? "" : ",", "\"", p.name, "\":{\"dtype\":\"F32\",\"shape\":[", shape,
-                "],\"data_offsets\":[", at, ",", end, "]}");
+    for (const int64_t n : t.shape) shape += str(shape.empty() ? "" : ",", n);
+    const uint64_t end = at + t.bytes.size();
+    json += str(json.size() == 1 ? "" : ",", "\"", t.name, "\":{\"dtype\":\"", t.dtype,
+                "\",\"shape\":[", shape, "],\"data_offsets\":[", at, ",", end, "]}");
     at = end;
   }
   json += "}";
@@ -58,44 +57,46 @@ class MarkedOutput {
 };
 
 // The bytes of the file, front to back.
-void visit_array(const WeightLayout& layout, const FlatArray& array,
+void visit_array(const TensorList& tensors,
                  FunctionRef<void(std::span<const std::byte> part)> visitor) {
-  const std::string header = header_of(layout);
+  const std::string header = header_of(tensors);
   visitor(std::as_bytes(std::span(header)));
-  for (const Parameter& p : layout.parameters()) {
-    if (!p.trainable()) continue;
-    array.floats.part(p.*array.offset, p.size).visit([&](std::span<const float> part) {
-      visitor(std::as_bytes(part));
-    });
-  }
+  for (const StateTensor& t : tensors) t.bytes.visit(visitor);
 }
 
-void require_tensor(const SafetensorsFile& file, const Parameter& p) {
-  const int64_t index = file.find(p.name);
+void require_tensor(const SafetensorsFile& file, const StateTensor& t) {
+  const int64_t index = file.find(t.name);
   const SafetensorsEntry* entry = index < 0 ? nullptr : &file.entries()[index];
-  if (entry != nullptr && entry->dtype == "F32" && entry->shape == p.shape) return;
+  if (entry != nullptr && entry->dtype == t.dtype && entry->shape == t.shape) return;
   const std::string seen =
       entry == nullptr ? "is missing" : str("is ", entry->dtype, shape_text(entry->shape));
-  throw Error(Code::kIncompatible,
-              str(file.path(), ": tensor ", p.name, " ", seen, ", expected F32",
-                  shape_text(p.shape), ", as the model has it"))
-      .with_key(p.name)
+  throw Error(Code::kIncompatible, str(file.path(), ": tensor ", t.name, " ", seen, ", expected ",
+                                       t.dtype, shape_text(t.shape), ", as the model has it"))
+      .with_key(t.name)
       .with_location(file.path());
 }
 
 }  // namespace
 
-FileMark write_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
-                          const FlatArray& array) {
+TensorList trained_tensors(const WeightLayout& layout, const FlatArray& array) {
+  TensorList tensors;
+  for (const Parameter& p : layout.parameters()) {
+    if (!p.trainable()) continue;
+    tensors.push_back({p.name, "F32", p.shape, array.floats.part(p.*array.offset, p.size).bytes()});
+  }
+  return tensors;
+}
+
+FileMark write_array_file(FileSystem& fs, const std::string& path, const TensorList& tensors) {
   MarkedOutput out(fs, path);
-  visit_array(layout, array, [&](std::span<const std::byte> part) { out.append(part); });
+  visit_array(tensors, [&](std::span<const std::byte> part) { out.append(part); });
   return out.finish();
 }
 
-FileMark array_mark(const WeightLayout& layout, const FlatArray& array) {
+FileMark array_mark(const TensorList& tensors) {
   Digest64 digest;
   uint64_t bytes = 0;
-  visit_array(layout, array, [&](std::span<const std::byte> part) {
+  visit_array(tensors, [&](std::span<const std::byte> part) {
     digest.update(part);
     bytes += part.size();
   });
@@ -129,30 +130,31 @@ void verify_file(FileSystem& fs, const std::string& path, const FileMark& expect
       .with_location(path);
 }
 
-void check_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout) {
+void check_array_file(FileSystem& fs, const std::string& path, const TensorList& tensors) {
   const SafetensorsFile file(fs, path);
-  size_t expected = 0;
-  for (const Parameter& p : layout.parameters()) {
-    if (!p.trainable()) continue;
-    require_tensor(file, p);
-    ++expected;
-  }
-  if (file.entries().size() == expected) return;
+  for (const StateTensor& t : tensors) require_tensor(file, t);
+  if (file.entries().size() == tensors.size()) return;
   throw Error(Code::kIncompatible, str(path, " holds ", file.entries().size(),
-                                       " tensors, expected the ", expected, " of the model"))
+                                       " tensors, expected the ", tensors.size(), " of the model"))
       .with_location(path);
 }
 
-void read_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
-                     const DeviceFloats& flat) {
-  const SafetensorsFile file(fs, path);
+void check_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout) {
+  TensorList tensors;
   for (const Parameter& p : layout.parameters()) {
-    if (!p.trainable()) continue;
-    require_tensor(file, p);
-    uint64_t at = file.entries()[static_cast<size_t>(file.find(p.name))].offset;
-    flat.part(p.gradient, p.size).fill([&](std::span<float> part) {
-      file.file().read_at(at, std::as_writable_bytes(part));
-      at += part.size_bytes();
+    if (p.trainable()) tensors.push_back({p.name, "F32", p.shape, {}});
+  }
+  check_array_file(fs, path, tensors);
+}
+
+void read_array_file(FileSystem& fs, const std::string& path, const TensorList& tensors) {
+  const SafetensorsFile file(fs, path);
+  for (const StateTensor& t : tensors) {
+    require_tensor(file, t);
+    uint64_t at = file.entries()[static_cast<size_t>(file.find(t.name))].offset;
+    t.bytes.fill([&](std::span<std::byte> part) {
+      file.file().read_at(at, part);
+      at += part.size();
     });
   }
 }

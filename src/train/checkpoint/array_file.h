@@ -1,8 +1,10 @@
-// The trained parameters of a flat fp32 array as one safetensors file, and digests of files.
+// Files of a checkpoint: named tensors as one safetensors file, and digests of files.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/fs.h"
 #include "model/weights.h"
@@ -15,25 +17,38 @@ struct FileMark {
   uint64_t digest = 0;  // XXH64
 };
 
-// Writes tensors in the order of the layout, under their names. The file is synced.
+// A tensor in memory, as a file holds it.
+struct StateTensor {
+  std::string name;
+  const char* dtype;  // in the words of safetensors: F32, BF16, I8 or U8
+  std::vector<int64_t> shape;
+  DeviceBytes bytes;
+};
+using TensorList = std::vector<StateTensor>;
+
+// A flat fp32 array of the parameters of a layout.
 struct FlatArray {
   DeviceFloats floats;
   int64_t Parameter::*offset;  // of a parameter in them
 };
-FileMark write_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
-                          const FlatArray& array);
+// Its trained parameters, in the order of the layout.
+TensorList trained_tensors(const WeightLayout& layout, const FlatArray& array);
+
+// Writes the tensors in order, under their names. The file is synced.
+FileMark write_array_file(FileSystem& fs, const std::string& path, const TensorList& tensors);
 FileMark write_marked_text(FileSystem& fs, const std::string& path, std::string_view text);
 
 // The mark of the file that write_array_file would write.
-FileMark array_mark(const WeightLayout& layout, const FlatArray& array);
+FileMark array_mark(const TensorList& tensors);
 
 // Error(kDataLoss) naming the file, what was expected and what was found.
 void verify_file(FileSystem& fs, const std::string& path, const FileMark& expected);
 
-// Error(kIncompatible) unless the file holds exactly the layout's trained tensors in fp32.
+// Error(kIncompatible) unless the file holds exactly these tensors; their bytes are not read.
+void check_array_file(FileSystem& fs, const std::string& path, const TensorList& tensors);
+// The same for the layout's trained tensors in fp32.
 void check_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout);
-// Reads each parameter to its place in the gradients and optimizer states.
-void read_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout,
-                     const DeviceFloats& flat);
+// Fills the tensors' bytes.
+void read_array_file(FileSystem& fs, const std::string& path, const TensorList& tensors);
 
 }  // namespace rl

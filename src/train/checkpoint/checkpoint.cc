@@ -122,13 +122,12 @@ void write_files(FileSystem& fs, const std::string& dir, const CheckpointState& 
   for (size_t model = 0; model < arrays.size(); ++model) {
     const CheckpointArrays& a = arrays[model];
     manifest.frozen.push_back(frozen_mark(a));
-    const FlatArray flats[] = {{a.masters, &Parameter::offset},
-                               {a.first_moments, &Parameter::gradient},
-                               {a.second_moments, &Parameter::gradient}};
-    for (size_t i = 0; i < std::size(flats); ++i) {
-      const char* name = kCheckpointFiles[model][i];
-      manifest.files[name] = write_array_file(fs, join(dir, name), *a.layout, flats[i]);
-    }
+    const auto write = [&](const char* array, const TensorList& tensors) {
+      const std::string name = array_file_name(model, array);
+      manifest.files[name] = write_array_file(fs, join(dir, name), tensors);
+    };
+    write(kMasters, trained_tensors(*a.layout, {a.masters, &Parameter::offset}));
+    for (const StateArray& state : a.states) write(state.name, state.tensors);
   }
   write_manifest(fs, dir, manifest);
   fs.sync_directory(dir);
@@ -193,7 +192,7 @@ std::string save_checkpoint(FileSystem& fs, const std::string& dir, const Checkp
                             std::span<const CheckpointArrays> arrays,
                             const CheckpointRules& rules) {
   RL_CHECK(!arrays.empty() && arrays.size() == state.counters.size() &&
-           arrays.size() <= kCheckpointFiles.size());
+           arrays.size() <= kMaxModels);
   check_arguments(state.meta, rules);
   fs.make_directories(dir);
   bring_back_all(fs, dir);
@@ -241,31 +240,70 @@ void abandon_later_checkpoints(FileSystem& fs, const std::string& dir, int64_t s
 
 namespace {
 
-void read_verified(FileSystem& fs, const std::string& path, const WeightLayout& layout,
-                   const FileMark& expected, const DeviceFloats& flat) {
-  read_array_file(fs, path, layout, flat);
-  const uint64_t digest = array_mark(layout, {flat, &Parameter::gradient}).digest;
+void read_verified(FileSystem& fs, const std::string& path, const TensorList& tensors,
+                   const FileMark& expected) {
+  read_array_file(fs, path, tensors);
+  const uint64_t digest = array_mark(tensors).digest;
   if (digest == expected.digest) return;
   throw Error(Code::kDataLoss, str(path, " has content with digest ", hex64(digest), ", expected ",
                                    hex64(expected.digest), ": it changed while it was read"))
       .with_location(path);
 }
 
-// The masters are read into scratch.
+// The masters, read into scratch.
+TensorList scratch_tensors(const CheckpointTarget::Trained& m) {
+  return trained_tensors(*m.arrays.layout, {m.scratch, &Parameter::gradient});
+}
+
 void read_arrays(FileSystem& fs, const std::string& path, const CheckpointManifest& manifest,
                  CheckpointTarget& target) {
-  const auto read = [&](size_t model, size_t array, const DeviceFloats& flat) {
-    const char* name = kCheckpointFiles[model][array];
-    read_verified(fs, join(path, name), *target.models[model].arrays.layout,
-                  manifest.files.at(name), flat);
+  const auto read = [&](size_t model, const char* array, const TensorList& tensors) {
+    const std::string name = array_file_name(model, array);
+    read_verified(fs, join(path, name), tensors, manifest.files.at(name));
   };
-  for (size_t m = 0; m < target.models.size(); ++m) read(m, 0, target.models[m].scratch);
+  for (size_t m = 0; m < target.models.size(); ++m) {
+    read(m, kMasters, scratch_tensors(target.models[m]));
+  }
   target.moments_lost = true;
   for (size_t m = 0; m < target.models.size(); ++m) {
-    read(m, 1, target.models[m].arrays.first_moments);
-    read(m, 2, target.models[m].arrays.second_moments);
+    for (const StateArray& state : target.models[m].arrays.states) {
+      read(m, state.name, state.tensors);
+    }
   }
   target.moments_lost = false;
+}
+
+// Both have the same arrays.
+void require_arrays(const CheckpointManifest& manifest, const CheckpointTarget& target,
+                    const std::string& path) {
+  for (size_t m = 0; m < target.models.size(); ++m) {
+    const std::vector<StateArray>& states = target.models[m].arrays.states;
+    for (const char* array : kOptionalArrays) {
+      const std::string name = array_file_name(m, array);
+      const bool stored = manifest.files.contains(name);
+      const bool wanted = std::ranges::any_of(
+          states, [&](const StateArray& s) { return std::string_view(s.name) == array; });
+      if (stored == wanted) continue;
+      throw Error(Code::kIncompatible, str(path, stored ? " has " : " has no ", name,
+                                           ", which this run ", wanted ? "needs" : "does not have"))
+          .with_location(join(path, name));
+    }
+  }
+}
+
+void check_files(FileSystem& fs, const std::string& path, const CheckpointManifest& manifest,
+                 const CheckpointTarget& target) {
+  const auto check = [&](size_t model, const char* array, const TensorList& tensors) {
+    const std::string name = array_file_name(model, array);
+    read_part(path, name, [&] { verify_file(fs, join(path, name), manifest.files.at(name)); });
+    check_array_file(fs, join(path, name), tensors);
+  };
+  for (size_t m = 0; m < target.models.size(); ++m) {
+    check(m, kMasters, scratch_tensors(target.models[m]));
+    for (const StateArray& state : target.models[m].arrays.states) {
+      check(m, state.name, state.tensors);
+    }
+  }
 }
 
 [[noreturn]] void refuse_frozen(const std::string& path, const std::string& name, bool here) {
@@ -320,7 +358,9 @@ void require_same_frozen(FileSystem& fs, const std::string& path, const WeightLa
 
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, CheckpointTarget& target) {
-  for (const auto& m : target.models) RL_CHECK(m.scratch.count() == m.arrays.first_moments.count());
+  for (const auto& m : target.models) {
+    RL_CHECK(m.scratch.count() == m.arrays.layout->gradient_total());
+  }
   bring_back(fs, path);
   CheckpointManifest manifest = read_manifest(fs, path);
   require_config(manifest.state.meta, path, config_digest);
@@ -330,12 +370,8 @@ CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
     require_frozen(manifest.frozen[m], *arrays.layout, path);
     require_frozen_values(manifest.frozen[m], arrays, path);
   }
-  for (size_t m = 0; m < target.models.size(); ++m) {
-    for (const char* name : kCheckpointFiles[m]) {
-      read_part(path, name, [&] { verify_file(fs, join(path, name), manifest.files.at(name)); });
-      check_array_file(fs, join(path, name), *target.models[m].arrays.layout);
-    }
-  }
+  require_arrays(manifest, target, path);
+  check_files(fs, path, manifest, target);
   read_arrays(fs, path, manifest, target);
   // The masters come last: nothing after them can fail, so a failed load leaves them unchanged.
   for (const auto& m : target.models) {

@@ -1,8 +1,9 @@
 // Checkpoints of a run: DIR/step_000123 with manifest.json, manifest.xxh64 and one safetensors
-// file per fp32 array (masters.safetensors, first_moments.safetensors, second_moments.safetensors;
-// tensors under their Hugging Face names). A run with a critic has the same three files for it,
-// critic_masters.safetensors and so on. The files hold trained parameters only; of frozen ones the
-// manifest has the names and a digest.
+// file per array (masters.safetensors in fp32, first_moments.safetensors,
+// second_moments.safetensors, with optimizer.ema also ema.safetensors; tensors under their Hugging
+// Face names). A run with a critic has the first three for it too, critic_masters.safetensors and
+// so on. The files hold trained parameters only; of frozen ones the manifest has the names and a
+// digest.
 //
 // 1. A checkpoint is written into "step_000123.partial", every file synced, and made visible by
 //    one rename. The suffixes .partial and .removed mark leftovers: never loaded, and removed by
@@ -22,6 +23,7 @@
 #include "core/fs.h"
 #include "model/weights.h"
 #include "ops/device_floats.h"
+#include "train/checkpoint/array_file.h"
 
 namespace rl {
 
@@ -47,9 +49,16 @@ struct TrainerCounters {
   uint64_t weight_version = 0;
 };
 
+// One array of an optimizer.
+struct StateArray {
+  const char* name;  // one of kArrays or kOptionalArrays (checkpoint_manifest.h)
+  TensorList tensors;
+};
+
 struct CheckpointArrays {
-  const WeightLayout* layout = nullptr;                 // with what is trained
-  DeviceFloats masters, first_moments, second_moments;  // flat, in the layout
+  const WeightLayout* layout = nullptr;  // with what is trained
+  DeviceFloats masters;                  // flat, in the layout
+  std::vector<StateArray> states;
 };
 
 // Counters, in the order of the arrays passed with them: the policy's, then the critic's if there
@@ -78,7 +87,7 @@ std::string save_checkpoint(FileSystem& fs, const std::string& dir, const Checkp
 struct CheckpointTarget {
   struct Trained {
     CheckpointArrays arrays;
-    DeviceFloats scratch;  // as large as the moments; overwritten
+    DeviceFloats scratch;  // layout->gradient_total(); overwritten
   };
   std::vector<Trained> models;
   bool moments_lost = false;  // set by an error after the moments began to change
@@ -89,7 +98,8 @@ struct CheckpointTarget {
 // naming the file, kDataLoss also if it is missing; kIncompatible if the checkpoint has another
 // config digest (both are named), if only one of checkpoint and target has a critic, if another set
 // of parameters is frozen (one is named) or they have other values, or if its tensors do not match
-// the layout. All files are verified before the first array changes.
+// the layout, or if one of both lacks an array (it is named). All files are verified before the
+// first array changes.
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, CheckpointTarget& target);
 

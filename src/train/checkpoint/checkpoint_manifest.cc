@@ -143,9 +143,14 @@ CheckpointManifest parse(const std::string& text, const std::string& path) {
   if (fields.has(kCritic)) add_model({fields.at(kCritic), path});
   const Fields files(fields.at("files"), path);
   for (size_t model = 0; model < m.state.counters.size(); ++model) {
-    for (const char* name : kCheckpointFiles[model]) {
-      const Fields file(files.at(name), path);
+    const auto add_file = [&](const std::string& name) {
+      const Fields file(files.at(name.c_str()), path);
       m.files[name] = {file.u64("bytes"), file.digest("xxh64")};
+    };
+    for (const char* array : kArrays) add_file(array_file_name(model, array));
+    for (const char* array : kOptionalArrays) {
+      const std::string name = array_file_name(model, array);
+      if (files.has(name.c_str())) add_file(name);
     }
   }
   return m;
@@ -162,6 +167,10 @@ bool is_checkpoint(FileSystem& fs, const std::string& dir) {
 }
 
 }  // namespace
+
+std::string array_file_name(size_t model, std::string_view array) {
+  return str(model == 0 ? "" : "critic_", array, ".safetensors");
+}
 
 void read_part(const std::string& dir, const std::string& name, FunctionRef<void()> read) {
   try {

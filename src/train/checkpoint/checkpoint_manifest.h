@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/function_ref.h"
@@ -11,11 +12,14 @@
 
 namespace rl {
 
-// The policy's, then the critic's: masters, first and second moments.
-inline constexpr std::array<std::array<const char*, 3>, 2> kCheckpointFiles = {
-    {{"masters.safetensors", "first_moments.safetensors", "second_moments.safetensors"},
-     {"critic_masters.safetensors", "critic_first_moments.safetensors",
-      "critic_second_moments.safetensors"}}};
+// Arrays of a model, each in a file of its own: those that every checkpoint has, and those that
+// depend on options.
+inline constexpr const char* kMasters = "masters";
+inline constexpr std::array<const char*, 3> kArrays = {kMasters, "first_moments", "second_moments"};
+inline constexpr std::array<const char*, 1> kOptionalArrays = {"ema"};
+inline constexpr size_t kMaxModels = 2;  // the policy, then the critic
+// "masters.safetensors", or "critic_masters.safetensors".
+std::string array_file_name(size_t model, std::string_view array);
 
 // The parameters that a run did not train.
 struct FrozenMark {
@@ -26,7 +30,7 @@ struct FrozenMark {
 struct CheckpointManifest {
   CheckpointState state;
   std::vector<FrozenMark> frozen;         // one for each model that has counters
-  std::map<std::string, FileMark> files;  // by name; three for each model that has counters
+  std::map<std::string, FileMark> files;  // by name; those of each model that has counters
 };
 
 // Reads a file that belongs to the checkpoint `dir`: if it is missing, the checkpoint is damaged,

@@ -32,20 +32,31 @@ void prepare_gradients(const Model& model, const WeightLayout& layout) {
 }  // namespace
 
 TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
-  const int64_t total = WeightLayout(shape.config, options.trainable).gradient_total();
+  const WeightLayout layout(shape.config, options.trainable);
+  const int64_t total = layout.gradient_total();
+  const UpdateRuns runs = update_runs(layout, options.optimizer);
+  const MomentBytes moments = AdamwState::moment_bytes(layout, options.optimizer);
   const PackedShapes backward = plan_backward_shapes(shape.device, shape.config, shape.compute());
   const ArenaPlan workspace = plan_train_buffers(shape, options);
   return {.gradients = AdamwState::gradient_bytes(total),
-          .optimizer = AdamwState::moment_bytes(total),
+          .optimizer = moments.device,
+          .optimizer_host = moments.host,
+          .optimizer_staging = moments.staging,
+          .optimizer_workspace = Muon::bytes(runs.matrices, shape.compute()),
+          .averages = EmaWeights::bytes(total, options.optimizer.ema),
           .packed_backward = BackwardWeights::bytes(backward, options.backward_packing),
           .workspace = workspace.total_bytes(),
           .workspace_regions = workspace.regions()};
 }
 
-Learner::Learner(Model& model, const TrainableRule& trainable, BackwardPacking packing)
+Learner::Learner(Model& model, const TrainableRule& trainable, BackwardPacking packing,
+                 const OptimizerOptions& optimizer)
     : model_(model),
       layout_(model.config(), trainable),
-      state_(layout_.gradient_total(), model.compute()),
+      runs_(update_runs(layout_, optimizer)),
+      state_(layout_, optimizer, model.compute()),
+      muon_(runs_.matrices, model.compute()),
+      averages_(layout_, optimizer.ema, model.master(), model.compute()),
       backward_(model, packing) {
   RL_CHECK(!model.frozen());
   prepare_gradients(model, layout_);
@@ -53,6 +64,8 @@ Learner::Learner(Model& model, const TrainableRule& trainable, BackwardPacking p
 
 std::vector<std::span<std::byte>> Learner::memory() const {
   std::vector<std::span<std::byte>> all = state_.memory();
+  if (!muon_.memory().empty()) all.push_back(muon_.memory());
+  if (averages_.kept()) all.push_back(averages_.memory());
   all.push_back(backward_.memory());
   return all;
 }
@@ -74,10 +87,41 @@ Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
   const double lr = learning_rate(options.schedule, optimizer_steps_);
   model_.mark_masters_changed();  // marked first: an update that throws has changed some of them
   release_at_update_ = model_.published().release();
-  state_.update(adamw_step(options.adamw, {lr, optimizer_steps_ + 1, scale}),
-                layout_.trained_runs(), model_.master());
+  apply(options, {lr, optimizer_steps_ + 1, scale});
   ++optimizer_steps_;
   return {true, norm, lr};
+}
+
+void Learner::apply(const StepOptions& options, const AdamwStepInput& input) {
+  AdamwParams undecayed = options.adamw;
+  undecayed.weight_decay = 0;
+  state_.update(adamw_step(options.adamw, input), input.step, runs_.decayed, model_.master());
+  state_.update(adamw_step(undecayed, input), input.step, runs_.undecayed, model_.master());
+  const MuonStep step{options.optimizer.muon, input.lr, options.adamw.weight_decay,
+                      input.grad_scale};
+  for (const MuonMatrix& m : muon_.matrices()) {
+    muon_.update(step, m,
+                 {model_.master() + m.run.master, state_.first_moments(m.run),
+                  gradients().data() + m.run.gradient});
+  }
+  averages_.update(model_.master());
+}
+
+void Learner::exchange_averages() {
+  RL_CHECK(!unpublished());
+  averages_.exchange(model_.master());
+  model_.publish_as(model_.version());
+}
+
+void Learner::copy_averages(Model& to) {
+  averages_.exchange(model_.master());
+  try {
+    to.copy_masters(model_);
+  } catch (...) {
+    averages_.exchange(model_.master());
+    throw;
+  }
+  averages_.exchange(model_.master());
 }
 
 void Learner::stage() {
@@ -93,7 +137,9 @@ uint64_t Learner::publish_masters() {
 }
 
 CheckpointArrays Learner::arrays() {
-  return {&layout_, model_.masters(), state_.first_moments(), state_.second_moments()};
+  std::vector<StateArray> states = state_.arrays();
+  if (averages_.kept()) states.push_back(averages_.state());
+  return {&layout_, model_.masters(), std::move(states)};
 }
 
 void Learner::loaded(const TrainerCounters& counters) {

@@ -1,5 +1,5 @@
-// A model in training: its gradients, AdamW moments and backward packed weights, and the counters
-// of its optimizer steps. The policy's trainer and the critic have one each.
+// A model in training: its gradients, moments, averages and backward packed weights, and the
+// counters of its optimizer steps. The policy's trainer and the critic have one each.
 //
 // 1. An optimizer step whose loss or gradient is not finite, or too large for the moments, changes
 //    nothing: masters, moments and optimizer_steps stay, and the skip is counted.
@@ -14,6 +14,8 @@
 #include "model/model.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/optimizer/adamw_state.h"
+#include "train/optimizer/ema_weights.h"
+#include "train/optimizer/muon_steps.h"
 #include "train/options/step_options.h"
 #include "train/options/trainer_options.h"
 #include "train/passes/micro_batch_pass.h"
@@ -26,9 +28,11 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options);
 
 class Learner {
  public:
-  // Reserves the backward packed weights, and gradients and moments (zero) of what is trained.
+  // Reserves the backward packed weights, and of what is trained gradients and moments (zero) and,
+  // with optimizer.ema, averages.
   explicit Learner(Model& model, const TrainableRule& trainable = {},
-                   BackwardPacking packing = BackwardPacking::kByLayer);
+                   BackwardPacking packing = BackwardPacking::kByLayer,
+                   const OptimizerOptions& optimizer = {});
 
   Model& model() const { return model_; }
   DeviceFloats gradients() const { return state_.gradients(); }
@@ -61,6 +65,14 @@ class Learner {
            (release_at_update_ && *release_at_update_ == model_.published().release());
   }
 
+  // With optimizer.ema: the masters of the trained parameters and their averages change places,
+  // and the masters are packed and published under the present version. Twice is once nothing.
+  // The masters must be published.
+  void exchange_averages();
+  // Packs a frozen model of the same shape from the averages, and what is not trained.
+  void copy_averages(Model& to);
+  bool keeps_averages() const { return averages_.kept(); }
+
   TrainerCounters counters() const { return {optimizer_steps_, skipped_steps_, model_.version()}; }
   int64_t optimizer_steps() const { return optimizer_steps_; }
   // For a checkpoint. A load reads into the gradients first, then into the arrays, and calls
@@ -74,9 +86,14 @@ class Learner {
   void require_whole() const;
 
  private:
+  void apply(const StepOptions& options, const AdamwStepInput& input);
+
   Model& model_;
   const WeightLayout layout_;  // the model's, with what this learner trains
+  const UpdateRuns runs_;
   AdamwState state_;
+  Muon muon_;
+  EmaWeights averages_;
   BackwardWeights backward_;
   std::string lost_;  // not empty: the checkpoint whose failed load corrupted the moments
   int64_t optimizer_steps_ = 0, skipped_steps_ = 0;

@@ -76,6 +76,7 @@ void validate(const StepOptions& o) {
   check_batch(o);
   validate(o.adamw);
   validate(o.schedule);
+  validate(o.optimizer);
   if (o.loss_agg == LossAgg::kSeqMeanTokenSumNorm) {
     require_value(o.loss_scale_factor > 0 && std::isfinite(o.loss_scale_factor),
                   "algo.loss_scale_factor", o.loss_scale_factor, "a finite value above 0");
@@ -105,6 +106,7 @@ void require_same_sizes(const StepOptions& now, const StepOptions& next) {
   require_same("engine.max_model_len", now.max_sequence, next.max_sequence);
   require_same("trainer.logprob_chunk_tokens", now.logprob_chunk_tokens, next.logprob_chunk_tokens);
   if (now.backward_packing != next.backward_packing) refuse_change("trainer.backward_weights");
+  require_same_states(now.optimizer, next.optimizer);
   if (now.trainable == next.trainable) return;
   refuse_change(now.trainable.freeze != next.trainable.freeze ? "model.freeze"
                                                               : "model.train_only");

@@ -10,6 +10,7 @@
 #include "formats/trainable.h"
 #include "model/backward_weights.h"
 #include "train/options/batch_rules.h"
+#include "train/options/optimizer_options.h"
 
 namespace rl {
 
@@ -40,6 +41,7 @@ struct StepOptions {
   Schedule schedule;        // schedule.*, with the role's learning rate
   double grad_clip = 1.0;   // of the global norm; 0: off
   TrainableRule trainable;  // model.freeze, model.train_only
+  OptimizerOptions optimizer;
 
   int64_t longest_sample() const { return max_sequence != 0 ? max_sequence : max_tokens + 1; }
   // Rows of the longest sequence that is trained on.

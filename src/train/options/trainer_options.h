@@ -68,12 +68,19 @@ struct TrainerOptions : StepOptions {
 void validate(const TrainerOptions& options);
 
 struct TrainerSizes {
-  uint64_t gradients = 0;        // arena "gradients"
-  uint64_t optimizer = 0;        // arena "optimizer states"
-  uint64_t packed_backward = 0;  // arena "packed weights, backward"
+  uint64_t gradients = 0;            // arena "gradients"
+  uint64_t optimizer = 0;            // arena "optimizer states"
+  uint64_t optimizer_host = 0;       // arena "optimizer states, host"
+  uint64_t optimizer_staging = 0;    // arena "optimizer staging, host"
+  uint64_t optimizer_workspace = 0;  // arena "optimizer workspace"
+  uint64_t averages = 0;             // arena "averaged weights"
+  uint64_t packed_backward = 0;      // arena "packed weights, backward"
   uint64_t workspace = 0;  // the caller's bytes; nothing in them outlives a call of the trainer
   std::vector<ArenaPlan::Region> workspace_regions;
-  uint64_t persistent() const { return gradients + optimizer + packed_backward; }
+  uint64_t persistent() const {
+    return gradients + optimizer + optimizer_host + optimizer_staging + optimizer_workspace +
+           averages + packed_backward;
+  }
 };
 
 }  // namespace rl
