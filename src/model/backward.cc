@@ -10,7 +10,7 @@ namespace {
 class BackwardPass {
  public:
   BackwardPass(const Model& model, const ForwardBatch& batch, const KvPool& kv,
-               ForwardBuffers& buffers, const SavedActivations& saved, BackwardBuffers& scratch,
+               ForwardBuffers& buffers, SavedActivations& saved, BackwardBuffers& scratch,
                const BackwardArgs& args)
       : compute_(model.compute()),
         model_(model),
@@ -30,8 +30,10 @@ class BackwardPass {
     zero(b_.dx);
     norm_gradient(saved_.x_out, args_.d_hidden, layout_.final_norm(), b_.dx);
     for (int64_t l = config_.layers - 1; l >= layout_.first_trained_layer(); --l) {
+      recompute(l);
       mlp_half(l);
       attention_half(l);
+      fetch_input(saved_.layers[static_cast<size_t>(l)]);
     }
     if (float* embedding = grad(layout_.embedding())) {
       embed_rows_backward(compute_, {b_.dx, batch_.ids, hidden_,
@@ -64,6 +66,28 @@ class BackwardPass {
     });
   }
 
+  // The values of a whole group, when its last layer is reached.
+  void recompute(int64_t l) {
+    const SavedActivations::Layer& s = saved_.layers[static_cast<size_t>(l)];
+    if (!s.kept.all() && l + 1 == s.group.end)
+      recompute_layers(model_, batch_, kv_, f_, saved_, s.group);
+  }
+  // Gated units of the layer computed again last are still in the forward's buffer.
+  bool has_gated_units(const SavedActivations::Layer& s, int64_t l) const {
+    return !s.kept.mlp && l + 1 == s.group.end;
+  }
+
+  // The forward left the last inputs on the device. The buffer of one that was read gets the next
+  // that is not there; the copy may run while the one between them is read.
+  void fetch_input(const SavedActivations::Layer& read) {
+    if (read.host_input == nullptr || read.input < kInputsOnDevice) return;
+    const int64_t before = saved_.inputs[static_cast<size_t>(read.input - kInputsOnDevice)];
+    const SavedActivations::Layer& next = saved_.layers[static_cast<size_t>(before)];
+    if (next.group.end <= layout_.first_trained_layer()) return;
+    copy_bytes(compute_,
+               {next.host_input, next.x_in, static_cast<uint64_t>(n_ * hidden_) * sizeof(float)});
+  }
+
   // Recomputes a norm's output into the forward's buffer.
   void renorm(const float* x, int64_t weight) {
     norm_rows(compute_, {x, norm(weight), f_.normed, n_, hidden_});
@@ -82,12 +106,12 @@ class BackwardPass {
   }
 
   void mlp_half(int64_t l) {
-    const SavedActivations::Layer& s = saved_.layers[l];
+    const SavedActivations::Layer s = saved_.values(l, f_);
     const LayerOffsets& at = model_.layout().layer(l);
     const PackedLayer& packed = args_.packed.layer(l);
     const int64_t ffn = config_.layer(l).ffn;
     round_output_gradient(s.mlp_added, at.mlp_out_norm);
-    glu_rows(compute_, {s.gate_up, f_.h, n_, ffn, config_.activation});
+    if (!has_gated_units(s, l)) glu_rows(compute_, {s.gate_up, f_.h, n_, ffn, config_.activation});
     matrix_gradient(at.down, b_.rounded, hidden_, f_.h, ffn);
     project_gated_backward(
         compute_, {packed.down, b_.rounded, s.gate_up, b_.d_gate_up, n_, config_.activation});
@@ -98,7 +122,7 @@ class BackwardPass {
   }
 
   void attention_half(int64_t l) {
-    const SavedActivations::Layer& s = saved_.layers[l];
+    const SavedActivations::Layer s = saved_.values(l, f_);
     const LayerOffsets& at = model_.layout().layer(l);
     const PackedLayer& packed = args_.packed.layer(l);
     const LayerShape shape = config_.layer(l);
@@ -155,7 +179,7 @@ class BackwardPass {
   const ForwardBatch& batch_;
   const KvPool& kv_;
   ForwardBuffers& f_;
-  const SavedActivations& saved_;
+  SavedActivations& saved_;
   BackwardBuffers& b_;
   const BackwardArgs& args_;
   const WeightLayout& layout_;
@@ -165,7 +189,7 @@ class BackwardPass {
 }  // namespace
 
 void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
-              ForwardBuffers& buffers, const SavedActivations& saved, BackwardBuffers& scratch,
+              ForwardBuffers& buffers, SavedActivations& saved, BackwardBuffers& scratch,
               const BackwardArgs& args) {
   BackwardPass(model, batch, kv, buffers, saved, scratch, args).run();
 }

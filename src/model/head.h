@@ -11,19 +11,28 @@
 
 namespace rl {
 
+// Rows of a chunk, and how many of them have logits at a time: all, or part after part.
+struct HeadRows {
+  HeadRows(int64_t chunk) : chunk(chunk), logits(chunk) {}
+  HeadRows(int64_t chunk, int64_t logits) : chunk(chunk), logits(logits) {}
+  int64_t chunk, logits;
+};
+// Rows of a part, if a chunk has several; a multiple of the rows that products compute at once.
+inline constexpr int64_t kLogitRows = 64;
+
 // Working memory of a chunk of up to max_rows rows; d_logits only when a backward follows. Empty
 // for a model with a scalar head (model/value_head.h).
 class HeadBuffers {
  public:
-  static uint64_t bytes(const ModelConfig& config, Dtype compute, int64_t max_rows,
+  static uint64_t bytes(const ModelConfig& config, Dtype compute, const HeadRows& rows,
                         bool with_backward);
-  HeadBuffers(const ModelConfig& config, Dtype compute, int64_t max_rows, bool with_backward,
+  HeadBuffers(const ModelConfig& config, Dtype compute, const HeadRows& rows, bool with_backward,
               std::byte* data);
 
-  int64_t max_rows, vocab = 0, tile_width = 0, num_tiles = 0;
-  float* z = nullptr;           // (rows, V) tempered logits
-  TileStats* tiles = nullptr;   // (rows, num_tiles)
-  RowStats* stats = nullptr;    // (rows)
+  int64_t max_rows, logit_rows, vocab = 0, tile_width = 0, num_tiles = 0;
+  float* z = nullptr;           // (logit rows, V) tempered logits
+  TileStats* tiles = nullptr;   // (logit rows, num_tiles)
+  RowStats* stats = nullptr;    // (logit rows)
   std::byte* hidden = nullptr;  // (padded rows, C) compute dtype: input rows, filled by gather_rows
   std::byte* d_logits = nullptr;  // (padded rows, V) compute dtype, or null
   float* d_hidden = nullptr;      // (rows, C), or null
@@ -33,9 +42,11 @@ class HeadBuffers {
 void gather_rows(const Model& model, const std::byte* hidden, std::span<const int32_t> rows,
                  HeadBuffers& buffers);
 
-// Fills z, tiles and stats for the first inv_temperature.size() gathered rows.
+// Fills z, tiles and stats for inv_temperature.size() gathered rows from first_row on, a multiple
+// of kLogitRows.
 void head_forward(const Model& model, const ComputeCopy& weights,
-                  std::span<const float> inv_temperature, HeadBuffers& buffers);
+                  std::span<const float> inv_temperature, HeadBuffers& buffers,
+                  int64_t first_row = 0);
 // Uses the weights that were packed last.
 inline void head_forward(const Model& model, std::span<const float> inv_temperature,
                          HeadBuffers& buffers) {
@@ -48,6 +59,11 @@ struct HeadScores {
 };
 void head_scores(const Model& model, const HeadBuffers& buffers, std::span<const int32_t> ids,
                  const HeadScores& out);
+// head_forward and head_scores of a whole chunk, part after part. Afterwards there are logits of
+// the last part.
+void head_scores_by_part(const Model& model, std::span<const int32_t> ids,
+                         std::span<const float> inv_temperature, HeadBuffers& buffers,
+                         const HeadScores& out);
 
 // A choice for each of the rows, after head_forward with the inv_temperature() of their parameters.
 // scratch: sample_scratch_bytes() of the device's threads.
@@ -66,7 +82,7 @@ struct HeadBackwardArgs {
   const WeightLayout* layout = nullptr;  // what is trained; null: everything
 };
 // After head_forward on the same rows: writes buffers.d_hidden, accumulates the head's weight
-// gradient.
+// gradient. The logits of a chunk of several parts are computed again.
 void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers& buffers);
 
 }  // namespace rl

@@ -12,21 +12,68 @@
 namespace rl {
 namespace {
 
-// Where one layer reads and writes: in place for inference, separate buffers for training.
+// Where one layer reads and writes: in place for inference, separate buffers for what training
+// keeps.
 struct LayerPlaces {
   float *x_in, *x_mid, *x_out;
   std::byte *q, *mixed, *gate_up;
   float *lse, *qkv, *attention_added, *mlp_added;
+  QkvResult result;
 };
 
-LayerPlaces places_of(const ForwardBuffers& b, const SavedActivations* saved, int64_t l) {
-  if (!saved) return {b.x, b.x, b.x, b.q, b.mixed, nullptr, nullptr, b.qkv, b.added, b.added};
-  const SavedActivations::Layer& s = saved->layers[l];
-  float* out =
-      l + 1 < static_cast<int64_t>(saved->layers.size()) ? saved->layers[l + 1].x_in : saved->x_out;
-  float* qkv = s.qkv ? s.qkv : b.qkv;
-  return {s.x_in, s.x_mid,           out,        s.q, s.mixed, s.gate_up, s.lse,
-          qkv,    s.attention_added, s.mlp_added};
+LayerPlaces in_place(const ForwardBuffers& b, bool decode) {
+  const QkvResult result = decode ? QkvResult::kProjection : QkvResult::kHeads;
+  return {b.x, b.x, b.x, b.q, b.mixed, nullptr, nullptr, b.qkv, b.added, b.added, result};
+}
+
+// The input of the layer after this one.
+float* input_after(const ForwardBuffers& b, const SavedActivations& saved, int64_t l) {
+  if (l + 1 == static_cast<int64_t>(saved.layers.size())) return saved.x_out;
+  const SavedActivations::Layer& next = saved.layers[static_cast<size_t>(l + 1)];
+  return next.kept.input ? next.x_in : b.x;
+}
+
+// Of a layer whose values are kept, apart from some that are computed again.
+LayerPlaces places_to_keep(const ForwardBuffers& b, const SavedActivations& saved, int64_t l) {
+  const SavedActivations::Layer& s = saved.layers[static_cast<size_t>(l)];
+  LayerPlaces at = in_place(b, false);
+  if (s.kept.input) at.x_in = s.x_in;
+  at.x_out = input_after(b, saved, l);
+  if (s.kept.residual) {
+    at.x_mid = s.x_mid;
+    at.attention_added = s.attention_added;
+  }
+  if (s.kept.qkv) {
+    at.q = s.q;
+    if (saved.head_norms) at.qkv = s.qkv;
+    if (saved.head_norms) at.result = QkvResult::kBoth;
+  }
+  if (s.kept.attention) {
+    at.mixed = s.mixed;
+    at.lse = s.lse;
+  }
+  if (!s.kept.mlp) return at;
+  at.gate_up = s.gate_up;
+  at.mlp_added = s.mlp_added;
+  return at;
+}
+
+// Of a layer that is computed again.
+LayerPlaces places_again(const ForwardBuffers& b, const SavedActivations& saved, int64_t l) {
+  const SavedActivations::Layer s = saved.values(l, b);
+  float* const x_out =
+      l + 1 < s.group.end ? saved.layers[static_cast<size_t>(l + 1)].x_in : nullptr;
+  return {s.x_in,
+          s.x_mid,
+          x_out,
+          s.q,
+          s.mixed,
+          s.gate_up,
+          s.lse,
+          saved.head_norms ? s.qkv : b.qkv,
+          s.attention_added,
+          s.mlp_added,
+          saved.head_norms ? QkvResult::kBoth : QkvResult::kHeads};
 }
 
 class Pass {
@@ -47,12 +94,58 @@ class Pass {
     b_.work.cut(batch_.sequences, model_.block_size());
     embed();
     for (int64_t l = 0; l < config_.layers; ++l) {
-      attention_half(l, places_of(b_, saved_, l));
-      mlp_half(l, places_of(b_, saved_, l));
+      const LayerPlaces at = saved_ ? places_to_keep(b_, *saved_, l) : in_place(b_, batch_.decode);
+      if (saved_) offload_input(saved_->layers[static_cast<size_t>(l)]);
+      project_heads(l, at);
+      if (has_partial_blocks_) {
+        const AttentionShape& shape = kv_.shape.layers[static_cast<size_t>(l)];
+        copy_partial_blocks(compute_, {shape, kv_.layer(l), batch_.sequences});
+      }
+      attend_rows(l, at);
+      add_attention(l, at);
+      gate(l, at);
+      add_mlp(l, at);
     }
   }
 
+  // Places, blocks and how attention is cut are those of run().
+  void run_again(const LayerGroup& group) {
+    for (int64_t l = group.first; l < group.end; ++l) again(l, places_again(b_, *saved_, l));
+  }
+
  private:
+  // The copy may run while the layer reads the input; the buffer is written again two inputs later.
+  void offload_input(const SavedActivations::Layer& s) {
+    if (s.host_input == nullptr) return;
+    const auto floats = static_cast<uint64_t>(batch_.rows() * config_.hidden);
+    copy_bytes(compute_, {s.x_in, s.host_input, floats * sizeof(float)});
+  }
+
+  // What of one layer was not kept. The pool has its keys and values; they are written again with
+  // the bits that they have.
+  void again(int64_t l, const LayerPlaces& at) {
+    const SavedActivations::Layer& s = saved_->layers[static_cast<size_t>(l)];
+    const LayerVectors& vectors = weights_.layer(l);
+    const bool continues = l + 1 < s.group.end;
+    if (!s.kept.qkv) {
+      if (s.kept.input) normalize(at.x_in, vectors.input_norm);
+      project_heads(l, at);
+    }
+    if (!s.kept.attention) attend_rows(l, at);
+    if (!s.kept.residual) add_attention(l, at);
+    if (s.kept.mlp) return;
+    if (s.kept.residual) normalize(at.x_mid, vectors.mlp_norm);
+    gate(l, at);
+    if (continues)
+      add_mlp(l, at);
+    else if (at.mlp_added != nullptr)
+      project(compute_, {weights_.packed().layer(l).down, b_.h, batch_.rows(), at.mlp_added});
+  }
+
+  void normalize(const float* x, const float* weight) {
+    norm_rows(compute_, {x, norm(weight), b_.normed, batch_.rows(), config_.hidden});
+  }
+
   void fill_places() {
     const int64_t block = model_.block_size();
     int64_t next = 0;
@@ -93,32 +186,42 @@ class Pass {
                {weights_.embedding(), batch_.ids, config_.hidden, scale, x, norm_after(-1)});
   }
 
-  // With normed heads, the backward needs the projection itself too.
-  QkvResult qkv_result() const {
-    if (batch_.decode) return QkvResult::kProjection;
-    return saved_ && config_.qk_norm ? QkvResult::kBoth : QkvResult::kHeads;
+  RopeKvArgs heads_of(int64_t l, const LayerPlaces& at, const HeadNorm& norms) const {
+    return {kv_.shape.layers[static_cast<size_t>(l)],
+            at.qkv,
+            weights_.layer(l).qkv_bias,
+            config_.qk_norm ? &norms : nullptr,
+            b_.places.data(),
+            &model_.rope(l),
+            at.q,
+            kv_.layer(l),
+            batch_.rows()};
   }
 
-  // x_mid = x_in + attention(norm(x_in)) Wo^T.
-  void attention_half(int64_t l, const LayerPlaces& at) {
+  // q, and keys and values of the pool, from norm(x_in).
+  void project_heads(int64_t l, const LayerPlaces& at) {
+    const HeadNorm norms = head_norm(config_, weights_.layer(l));
+    const PackedLayer& packed = weights_.packed().layer(l);
+    project_qkv(compute_,
+                {packed.qkv, b_.normed, at.result, at.qkv, heads_of(l, at, norms), &packed.o});
+  }
+
+  void attend_rows(int64_t l, const LayerPlaces& at) {
+    const HeadNorm norms = head_norm(config_, weights_.layer(l));
+    const RopeKvArgs heads = heads_of(l, at, norms);
+    const AttentionArgs attention{kv_.shape.layers[static_cast<size_t>(l)],
+                                  attention_rule(config_, l),
+                                  at.q,
+                                  kv_.layer(l),
+                                  at.mixed,
+                                  at.lse};
+    attend(compute_, {attention, b_.work, batch_.decode ? &heads : nullptr, b_.attention});
+  }
+
+  // x_mid = x_in + attention Wo^T.
+  void add_attention(int64_t l, const LayerPlaces& at) {
     const LayerVectors& vectors = weights_.layer(l);
     const PackedLayer& packed = weights_.packed().layer(l);
-    const AttentionShape& shape = kv_.shape.layers[static_cast<size_t>(l)];
-    const HeadNorm norms = head_norm(config_, vectors);
-    const RopeKvArgs heads{shape,
-                           at.qkv,
-                           vectors.qkv_bias,
-                           config_.qk_norm ? &norms : nullptr,
-                           b_.places.data(),
-                           &model_.rope(l),
-                           at.q,
-                           kv_.layer(l),
-                           batch_.rows()};
-    const AttentionArgs attention{shape, attention_rule(config_, l), at.q, kv_.layer(l), at.mixed,
-                                  at.lse};
-    project_qkv(compute_, {packed.qkv, b_.normed, qkv_result(), at.qkv, heads, &packed.o});
-    if (has_partial_blocks_) copy_partial_blocks(compute_, {shape, kv_.layer(l), batch_.sequences});
-    attend(compute_, {attention, b_.work, batch_.decode ? &heads : nullptr, b_.attention});
     project_residual(compute_, {packed.o,
                                 at.mixed,
                                 batch_.rows(),
@@ -130,14 +233,18 @@ class Pass {
                                 &packed.gate_up});
   }
 
-  // x_out = x_mid + gated(norm(x_mid)) Wdown^T.
-  void mlp_half(int64_t l, const LayerPlaces& at) {
+  // h = gated(norm(x_mid)).
+  void gate(int64_t l, const LayerPlaces& at) {
     const PackedLayer& packed = weights_.packed().layer(l);
     project_gated(compute_, {packed.gate_up, b_.normed, batch_.rows(), b_.h, at.gate_up,
                              config_.activation, &packed.down});
-    project_residual(compute_, {packed.down, b_.h, batch_.rows(), at.x_mid, at.x_out,
-                                norm(weights_.layer(l).mlp_out_norm), at.mlp_added, norm_after(l),
-                                read_after(l)});
+  }
+
+  // x_out = x_mid + h Wdown^T.
+  void add_mlp(int64_t l, const LayerPlaces& at) {
+    project_residual(compute_, {weights_.packed().layer(l).down, b_.h, batch_.rows(), at.x_mid,
+                                at.x_out, norm(weights_.layer(l).mlp_out_norm), at.mlp_added,
+                                norm_after(l), read_after(l)});
   }
 
   Compute& compute_;
@@ -166,6 +273,11 @@ float embedding_scale(const ModelConfig& config, Dtype compute) {
 void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
              ForwardBuffers& buffers, SavedActivations* saved) {
   Pass(model, batch, kv, buffers, saved).run();
+}
+
+void recompute_layers(const Model& model, const ForwardBatch& batch, const KvPool& kv,
+                      ForwardBuffers& buffers, SavedActivations& saved, const LayerGroup& group) {
+  Pass(model, batch, kv, buffers, &saved).run_again(group);
 }
 
 }  // namespace rl

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "model/activation_rule.h"
 #include "model/backward_weights.h"
 #include "model/model.h"
 #include "ops/backward_ops.h"
@@ -51,11 +52,18 @@ class ForwardBuffers {
   std::vector<RowPlace> places;  // (N), in memory of the host
 };
 
-// What training keeps per layer; carved from the activations arena.
+// What training keeps per layer; carved from the activations arena. Values that are not kept have
+// memory too, where the backward computes them again: some in the forward's buffers, the others
+// here once for all layers at the same place of their group.
 class SavedActivations {
  public:
-  static uint64_t bytes(const ModelConfig& config, Dtype compute, int64_t max_rows);
-  SavedActivations(const ModelConfig& config, Dtype compute, int64_t max_rows, std::byte* data);
+  static uint64_t bytes(const ModelConfig& config, Dtype compute, int64_t max_rows,
+                        const ActivationRule& rule = {});
+  // Bytes in host memory, which hold layer inputs; 0 if they stay on the device.
+  static uint64_t host_bytes(const ModelConfig& config, int64_t max_rows,
+                             const ActivationRule& rule);
+  SavedActivations(const ModelConfig& config, Dtype compute, int64_t max_rows, std::byte* data,
+                   const ActivationRule& rule = {}, std::byte* host = nullptr);
   struct Layer {
     float* x_in;         // (N, C) residual at entry
     float* x_mid;        // (N, C) residual after attention
@@ -67,9 +75,18 @@ class SavedActivations {
     float* attention_added;  // (N, C) attention output before its sandwich norm; null without these
                              // norms
     float* mlp_added;        // (N, C) the same for the MLP
+    LayerParts kept;
+    LayerGroup group;
+    int64_t input;      // number of the kept input among all; -1: it is not kept
+    float* host_input;  // (N, C) where it goes; null: it stays
   };
-  std::vector<Layer> layers;
-  float* x_out;  // (N, C) residual after the last layer
+  // The values of a layer, with those in the forward's buffers.
+  Layer values(int64_t l, const ForwardBuffers& buffers) const;
+
+  std::vector<Layer> layers;    // null: in the forward's buffers
+  std::vector<int64_t> inputs;  // layers whose input is kept
+  float* x_out;                 // (N, C) residual after the last layer
+  bool head_norms;              // whether there is a qkv
 };
 
 // The norm over query and key heads of one layer; only in models that have it.
@@ -81,6 +98,11 @@ float embedding_scale(const ModelConfig& config, Dtype compute);
 // `saved`, activations of this batch are kept for backward().
 void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
              ForwardBuffers& buffers, SavedActivations* saved);
+
+// After forward() with `saved`: computes again what was not kept of the layers of a group. The
+// gated units of its last layer are in buffers.h if they were not kept.
+void recompute_layers(const Model& model, const ForwardBatch& batch, const KvPool& kv,
+                      ForwardBuffers& buffers, SavedActivations& saved, const LayerGroup& group);
 
 class BackwardBuffers {
  public:
@@ -112,7 +134,7 @@ struct BackwardArgs {
 // Each sequence of the batch starts at position 0 or continues a shared prefix, whose rows receive
 // the gradients of all sequences that continue it.
 void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
-              ForwardBuffers& buffers, const SavedActivations& saved, BackwardBuffers& scratch,
+              ForwardBuffers& buffers, SavedActivations& saved, BackwardBuffers& scratch,
               const BackwardArgs& args);
 
 }  // namespace rl

@@ -50,7 +50,7 @@ Critic::Critic(Model& model, const CriticOptions& options, std::byte* workspace,
     : options_(validated(options)),
       context_{tools.tracer, tools.lane, tools.clock, tools.yield_point},
       learner_(model, options_.trainable, options_.backward_packing, options_.optimizer),
-      workspace_(shape_of(model), options, workspace),
+      workspace_(shape_of(model), options, workspace, tools.host_workspace),
       pass_(workspace_, context_) {
   RL_CHECK(model.config().scalar_head);
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);

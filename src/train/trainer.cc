@@ -42,7 +42,7 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
       reference(reference),
       options(validated(options)),
       context{tools.tracer, tools.lane, tools.clock, tools.yield_point},
-      workspace(shape_of(model), options, workspace),
+      workspace(shape_of(model), options, workspace, tools.host_workspace),
       learner(model, options.trainable, options.backward_packing, options.optimizer),
       pass(this->workspace, context) {
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);

@@ -55,6 +55,8 @@ struct TrainerTools {
   uint32_t lane = 0;
   const Clock* clock = &real_clock();
   YieldPoint* yield_point = nullptr;  // called after each micro-batch; null: nobody else computes
+  // TrainerSizes::host_workspace bytes, 64-byte aligned, which outlive it.
+  std::byte* host_workspace = nullptr;
 };
 
 class Critic;

@@ -25,7 +25,9 @@ class CriticRig {
                          rig.device);
     workspace_ = Arena("test critic workspace", sizes.workspace, Touch::kNow, place_on(*compute_));
     fill_bytes(*compute_, workspace_, 0x7f);  // nothing may rely on zeros
-    critic = std::make_unique<Critic>(*model_, options, workspace_.data());
+    host_workspace_ = Arena("test critic host workspace", sizes.host_workspace);
+    critic = std::make_unique<Critic>(*model_, options, workspace_.data(),
+                                      TrainerTools{.host_workspace = host_workspace_.data()});
   }
   Model& model() { return *model_; }
   std::vector<float> masters() {
@@ -56,7 +58,7 @@ class CriticRig {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Compute> compute_;
   std::unique_ptr<Model> model_;
-  Arena workspace_;
+  Arena workspace_, host_workspace_;
 };
 
 // Returns near the values, so that some tokens are clipped and some are not.

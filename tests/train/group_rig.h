@@ -39,6 +39,10 @@ struct StepRules {
   int64_t max_tokens = 2048;
   double loss_scale = 1;
   DistillOptions distill = {};
+  ActivationRule activations = {};
+  TrainableRule trainable = {};
+  bool recompute_loss = false;
+  int64_t chunk = 50;  // of the head
 };
 
 inline StepRules without_sharing(double loss_scale = 1) {
@@ -84,12 +88,15 @@ inline std::string text_of(const StepRules& r) {
 inline TrainerOptions options_of(const StepRules& rules) {
   TrainerOptions options;
   options.max_tokens = rules.max_tokens;
-  options.logprob_chunk_tokens = 50;
+  options.logprob_chunk_tokens = rules.chunk;
+  options.recompute_loss = rules.recompute_loss;
   options.schedule.lr = 1e-3;
   options.entropy_coef = 0.01 * rules.loss_scale;
   options.batch = rules.batch;
   options.max_sequence = 100;
   options.distill = rules.distill;
+  options.activations = rules.activations;
+  options.trainable = rules.trainable;
   options.distill.coef *= rules.loss_scale;
   return options;
 }

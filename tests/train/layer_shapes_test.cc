@@ -13,16 +13,20 @@ namespace rl::testing {
 namespace {
 
 struct LayeredRig {
-  LayeredRig(const ModelConfig& config, int threads, int64_t slice_width = 0)
+  LayeredRig(const ModelConfig& config, int threads, int64_t slice_width = 0,
+             const ActivationRule& activations = {})
       : tiny(LayeredSource(config), make_thread_executor(threads), Dtype::kF32,
              ModelOptions{.block_size = 16, .slice_width = slice_width}) {
     options.max_tokens = 256;
     options.schedule.lr = 1e-3;
     options.grad_clip = 0;
+    options.activations = activations;
     const TrainerSizes sizes =
         Trainer::plan(tiny.model->config(), tiny.model->kv_shape(), options, threads);
     workspace = Arena("test workspace", sizes.workspace);
-    trainer = std::make_unique<Trainer>(*tiny.model, nullptr, options, workspace.data());
+    host_workspace = Arena("test host workspace", sizes.host_workspace);
+    trainer = std::make_unique<Trainer>(*tiny.model, nullptr, options, workspace.data(),
+                                        TrainerTools{.host_workspace = host_workspace.data()});
   }
   // The mean log-prob of the generated tokens.
   double mean_logprob(const std::vector<Sample>& samples) {
@@ -40,7 +44,7 @@ struct LayeredRig {
 
   TinyModel tiny;
   TrainerOptions options;
-  Arena workspace;
+  Arena workspace, host_workspace;
   std::unique_ptr<Trainer> trainer;
 };
 
@@ -77,6 +81,36 @@ TEST_P(LayerShapes, GradientsDoNotDependOnThreads) {
     gradients.emplace_back(g.begin(), g.end());
   }
   EXPECT_TRUE(same_bits(gradients[0], gradients[1]));
+}
+
+// Four layers: values that layers share in memory have the size of the largest.
+TEST_P(LayerShapes, WhatIsComputedAgainHasTheBitsOfWhatIsKept) {
+  const auto gradients_with = [&](const ActivationRule& rule) {
+    LayeredRig rig(config(), 1, 0, rule);
+    const std::vector<Sample> samples = sample_with_engine(*rig.tiny.model, {16, 64, 1.0f});
+    rig.trainer->step(with_advantages(samples));
+    const auto g = rig.trainer->gradients();
+    return std::vector<float>(g.begin(), g.end());
+  };
+  const std::vector<float> kept = gradients_with({});
+  for (const int64_t layers : {1, 2, 3, 4}) {
+    for (const RecomputeMethod method : {RecomputeMethod::kUniform, RecomputeMethod::kBlock}) {
+      for (const bool offload : {false, true}) {
+        const ActivationRule rule = {.granularity = RecomputeGranularity::kFull,
+                                     .method = method,
+                                     .num_layers = layers,
+                                     .offload = offload};
+        EXPECT_TRUE(same_bits(gradients_with(rule), kept))
+            << layers << " layers, method " << static_cast<int>(method) << ", offload " << offload;
+      }
+    }
+  }
+  const ActivationRule parts = {.granularity = RecomputeGranularity::kSelective,
+                                .qkv = true,
+                                .attention = true,
+                                .mlp = true,
+                                .offload = true};
+  EXPECT_TRUE(same_bits(gradients_with(parts), kept));
 }
 
 // Central differences along the gradient of each parameter. Steps of 0.02 give differences of the

@@ -66,7 +66,9 @@ class TrainRig {
     }
     workspace = Arena("test workspace", bytes, Touch::kNow, place_on(*tiny.compute));
     fill_bytes(*tiny.compute, workspace, 0x7f);  // large floats: nothing may rely on zeros
-    trainer = std::make_unique<Trainer>(model(), reference.get(), options, workspace.data());
+    host_workspace = Arena("test host workspace", sizes.host_workspace);
+    trainer = std::make_unique<Trainer>(model(), reference.get(), options, workspace.data(),
+                                        TrainerTools{.host_workspace = host_workspace.data()});
     if (teacher == nullptr) return;
     row_teacher.emplace(*teacher, options,
                         RowTeacher::Memory{workspace.data(), workspace.data() + kept_offset},
@@ -85,7 +87,7 @@ class TrainRig {
   TinyModel tiny;
   std::unique_ptr<Model> reference, teacher;
   std::optional<RowTeacher> row_teacher;
-  Arena workspace;
+  Arena workspace, host_workspace;
   TrainerSizes sizes;
   std::unique_ptr<Trainer> trainer;
 

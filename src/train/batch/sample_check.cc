@@ -28,7 +28,7 @@ void check_length(const Sample& s, const SampleLimits& limits) {
     error.expected = str("at most ", limit, " tokens");
     throw error;
   };
-  if (tokens > limits.max_sample) too_long("engine.max_model_len", limits.max_sample);
+  if (tokens > limits.max_sample) too_long(limits.sample_key, limits.max_sample);
   if (tokens - 1 > limits.max_rows) too_long(limits.rows_key, limits.max_rows + 1);
   if (tokens - 1 > limits.max_positions) too_long("engine.max_model_len", limits.max_positions + 1);
 }

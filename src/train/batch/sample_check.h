@@ -12,9 +12,10 @@ namespace rl {
 struct SampleLimits {
   int64_t vocab;
   int64_t max_positions;
-  int64_t max_rows;      // of one micro-batch
-  const char* rows_key;  // the option that determines max_rows
-  int64_t max_sample;    // tokens
+  int64_t max_rows;                                 // of one micro-batch
+  const char* rows_key;                             // the option that determines max_rows
+  int64_t max_sample;                               // tokens
+  const char* sample_key = "engine.max_model_len";  // the option that determines max_sample
 };
 
 // Ids, prompt length and temperature: what a forward needs.

@@ -46,7 +46,8 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
           .averages = EmaWeights::bytes(total, options.optimizer.ema),
           .packed_backward = BackwardWeights::bytes(backward, options.backward_packing),
           .workspace = workspace.total_bytes(),
-          .workspace_regions = workspace.regions()};
+          .workspace_regions = workspace.regions(),
+          .host_workspace = train_host_bytes(shape, options)};
 }
 
 Learner::Learner(Model& model, const TrainableRule& trainable, BackwardPacking packing,

@@ -15,8 +15,11 @@ struct BatchRules {
   int64_t micro_batch_size = 0;    // sequences of a micro-batch; 0: by tokens (dynamic_batching)
   int64_t forward_max_tokens = 0;  // rows of a forward-only micro-batch; 0: twice the training rows
   int64_t reference_max_tokens = 0;  // the same for a reference; 0: as forward_max_tokens
+  // Sequences of a forward-only micro-batch, and of one of a reference; 0: by tokens.
+  int64_t forward_micro_batch_size = 0, reference_micro_batch_size = 0;
   // A sequence above a budget gets its own micro-batch; false: refused.
   bool oversize_alone = false;
+  bool cuts = false;          // samples were cut to seq_len rows before they came here
   bool shared_prefix = true;  // equal prompts of neighbours are computed once
   bool packed = true;         // trainer.sequence_packing
   int64_t seq_len = 0;        // rows of a padded micro-batch; if not packed, of a padded sequence

@@ -8,7 +8,9 @@
 #include "algo/optimizers/adamw.h"
 #include "algo/optimizers/schedule.h"
 #include "formats/trainable.h"
+#include "model/activation_rule.h"
 #include "model/backward_weights.h"
+#include "model/head.h"
 #include "train/options/batch_rules.h"
 #include "train/options/optimizer_options.h"
 
@@ -30,7 +32,10 @@ struct StepOptions {
   int64_t max_sequence = 0;   // tokens of the longest sample; 0: max_tokens + 1, the most that fits
   // trainer.logprob_chunk_tokens: rows per head chunk; 0: a whole micro-batch at once.
   int64_t logprob_chunk_tokens = 256;
+  // trainer.recompute_loss: logits exist for a part of a chunk at a time.
+  bool recompute_loss = false;
   BackwardPacking backward_packing = BackwardPacking::kByLayer;  // trainer.backward_weights
+  ActivationRule activations;                                    // trainer.recompute_*
   int64_t epochs = 1;  // trainer.epochs over the samples of one step
   BatchRules batch;
 
@@ -55,6 +60,10 @@ struct StepOptions {
   int64_t reference_rows() const;
   int64_t chunk_rows() const {
     return logprob_chunk_tokens != 0 ? std::min(logprob_chunk_tokens, train_rows()) : train_rows();
+  }
+  HeadRows head_rows() const {
+    const int64_t chunk = chunk_rows();
+    return {chunk, recompute_loss ? std::min(chunk, kLogitRows) : chunk};
   }
 };
 

@@ -77,6 +77,7 @@ struct TrainerSizes {
   uint64_t packed_backward = 0;      // arena "packed weights, backward"
   uint64_t workspace = 0;  // the caller's bytes; nothing in them outlives a call of the trainer
   std::vector<ArenaPlan::Region> workspace_regions;
+  uint64_t host_workspace = 0;  // the same in host memory: activations that do not stay
   uint64_t persistent() const {
     return gradients + optimizer + optimizer_host + optimizer_staging + optimizer_workspace +
            averages + packed_backward;

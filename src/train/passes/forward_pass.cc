@@ -101,7 +101,7 @@ void ForwardPass::head_of(std::span<const WantedRow> chunk) {
 void ForwardPass::tokens(Samples samples, std::span<float> logprobs, std::span<float> entropies) {
   const std::vector<size_t> at = token_offsets(samples);
   RL_CHECK(logprobs.size() == at.back() && (entropies.empty() || entropies.size() == at.back()));
-  const auto most = static_cast<size_t>(buffers_.head.max_rows);
+  const auto most = static_cast<size_t>(buffers_.head.logit_rows);
   std::vector<float> some(most), some_entropies(entropies.empty() ? 0 : most);
   run(items_of(samples, WantedTokens::kGenerated), WantedTokens::kGenerated, [&] {
     const std::span<const WantedRow> wanted = micro_.wanted();
@@ -198,7 +198,7 @@ void ForwardPass::copy_logits(std::span<const Target> targets, std::byte* out) {
 TensorPtr ForwardPass::logits(Samples samples, Rows rows) {
   const OwnedTensor out = make_output(model_, ElementType::kF32,
                                       {RowChoice(samples, rows).count(), model_.config().vocab});
-  const auto most = static_cast<size_t>(buffers_.head.max_rows);
+  const auto most = static_cast<size_t>(buffers_.head.logit_rows);
   run_rows(samples, rows, [&](std::span<const Target> targets) {
     for (size_t at = 0; at < targets.size(); at += most)
       copy_logits(targets.subspan(at, std::min(most, targets.size() - at)), out.data);

@@ -15,10 +15,9 @@ HeadChunk MicroBatchPass::forward_chunk(const Model& model, const ForwardBuffers
                                         HeadBuffers& head, std::span<const WantedRow> wanted) {
   set_head_rows(wanted, rows_, ids_, inv_temperature_);
   gather_rows(model, forward.hidden, rows_, head);
-  head_forward(model, inv_temperature_, head);
   logprobs_.resize(wanted.size());
   entropies_.resize(wanted.size());
-  head_scores(model, head, ids_, {logprobs_, entropies_});
+  head_scores_by_part(model, ids_, inv_temperature_, head, {logprobs_, entropies_});
   return {wanted, logprobs_, entropies_, &head};
 }
 

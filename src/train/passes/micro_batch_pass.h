@@ -15,7 +15,7 @@ struct HeadChunk {
   std::span<const WantedRow> wanted;
   std::span<const float> logprobs;
   std::span<const float> entropies;
-  const HeadBuffers* head;  // logits and statistics of the rows
+  const HeadBuffers* head;  // logits and statistics of the rows, or of their last part
 };
 
 // For a model with a scalar head: all wanted rows of a micro-batch.

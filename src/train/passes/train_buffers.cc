@@ -50,7 +50,7 @@ ArenaPlan plan_scoring(const TrainShape& s, const StepOptions& o) {
   ArenaPlan plan;
   plan.add_region("forward",
                   ForwardBuffers::bytes(s.config, s.kv, max_forward_rows(o), s.num_threads));
-  plan.add_region("head", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), false));
+  plan.add_region("head", HeadBuffers::bytes(s.config, s.compute(), o.head_rows(), false));
   plan.add_region("KV", kv_bytes(s.kv, max_forward_blocks(s, o)));
   return plan;
 }
@@ -98,10 +98,11 @@ int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size
 ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
   const int64_t rows = o.train_rows();
   ArenaPlan plan;
-  plan.add_region("saved activations", SavedActivations::bytes(s.config, s.compute(), rows));
+  plan.add_region("saved activations",
+                  SavedActivations::bytes(s.config, s.compute(), rows, o.activations));
   plan.add_region("forward buffers", ForwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
   plan.add_region("backward buffers", BackwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
-  plan.add_region("head buffers", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), true));
+  plan.add_region("head buffers", HeadBuffers::bytes(s.config, s.compute(), o.head_rows(), true));
   plan.add_region(
       "hidden gradients",
       (CheckedU64(rows) * CheckedU64(s.config.hidden) * CheckedU64(sizeof(float))).get());
@@ -111,6 +112,10 @@ ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
   return plan;
 }
 
+uint64_t train_host_bytes(const TrainShape& s, const StepOptions& o) {
+  return SavedActivations::host_bytes(s.config, o.train_rows(), o.activations);
+}
+
 uint64_t ScoringBuffers::bytes(const TrainShape& s, const StepOptions& o) {
   return plan_scoring(s, o).total_bytes();
 }
@@ -118,21 +123,24 @@ uint64_t ScoringBuffers::bytes(const TrainShape& s, const StepOptions& o) {
 ScoringBuffers::ScoringBuffers(const TrainShape& s, const StepOptions& o, std::byte* data)
     : forward(s.config, s.kv, max_forward_rows(o), s.num_threads,
               data + plan_scoring(s, o).regions()[0].offset),
-      head(s.config, s.compute(), o.chunk_rows(), false,
+      head(s.config, s.compute(), o.head_rows(), false,
            data + plan_scoring(s, o).regions()[1].offset),
       kv{s.kv, data + plan_scoring(s, o).regions()[2].offset, max_forward_blocks(s, o)} {}
 
-TrainBuffers::TrainBuffers(const TrainShape& shape, const StepOptions& options, std::byte* data)
-    : TrainBuffers(shape, options, plan_train_buffers(shape, options), data) {}
+TrainBuffers::TrainBuffers(const TrainShape& shape, const StepOptions& options, std::byte* data,
+                           std::byte* host)
+    : TrainBuffers(shape, options, plan_train_buffers(shape, options), {data, host}) {}
 
 TrainBuffers::TrainBuffers(const TrainShape& s, const StepOptions& o, const ArenaPlan& plan,
-                           std::byte* data)
-    : saved(s.config, s.compute(), o.train_rows(), region(plan, data, kSaved)),
-      forward(s.config, s.kv, o.train_rows(), s.num_threads, region(plan, data, kForward)),
-      backward(s.config, s.kv, o.train_rows(), s.num_threads, region(plan, data, kBackward)),
-      head(s.config, s.compute(), o.chunk_rows(), true, region(plan, data, kHead)),
-      d_hidden(reinterpret_cast<float*>(region(plan, data, kDHidden))),
-      kv{s.kv, region(plan, data, kKv), all_kv_blocks(s, o)},
-      scoring(s, o, data) {}
+                           const Memory& memory)
+    : saved(s.config, s.compute(), o.train_rows(), region(plan, memory.device, kSaved),
+            o.activations, memory.host),
+      forward(s.config, s.kv, o.train_rows(), s.num_threads, region(plan, memory.device, kForward)),
+      backward(s.config, s.kv, o.train_rows(), s.num_threads,
+               region(plan, memory.device, kBackward)),
+      head(s.config, s.compute(), o.head_rows(), true, region(plan, memory.device, kHead)),
+      d_hidden(reinterpret_cast<float*>(region(plan, memory.device, kDHidden))),
+      kv{s.kv, region(plan, memory.device, kKv), all_kv_blocks(s, o)},
+      scoring(s, o, memory.device) {}
 
 }  // namespace rl

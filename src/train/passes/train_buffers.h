@@ -34,6 +34,8 @@ int64_t forward_kv_blocks(const StepOptions& options, int64_t rows, int64_t bloc
 int64_t kv_sequences(int64_t rows, int64_t samples);
 
 ArenaPlan plan_train_buffers(const TrainShape& shape, const StepOptions& options);
+// Of activations that go to host memory.
+uint64_t train_host_bytes(const TrainShape& shape, const StepOptions& options);
 
 // Buffers of a forward-only pass. They overlay the training buffers, as the two passes never
 // overlap in time.
@@ -47,7 +49,9 @@ struct ScoringBuffers {
 
 class TrainBuffers {
  public:
-  TrainBuffers(const TrainShape& shape, const StepOptions& options, std::byte* data);
+  // host: train_host_bytes(), or null if there are none.
+  TrainBuffers(const TrainShape& shape, const StepOptions& options, std::byte* data,
+               std::byte* host = nullptr);
 
   SavedActivations saved;
   ForwardBuffers forward;
@@ -58,8 +62,11 @@ class TrainBuffers {
   ScoringBuffers scoring;
 
  private:
+  struct Memory {
+    std::byte *device, *host;
+  };
   TrainBuffers(const TrainShape& shape, const StepOptions& options, const ArenaPlan& plan,
-               std::byte* data);
+               const Memory& memory);
 };
 
 }  // namespace rl

@@ -1,0 +1,304 @@
+// What the backward computes again has the forward's bits: gradients, weights and metrics are those
+// of a step that keeps everything, in less memory.
+#include <gtest/gtest.h>
+
+#include "critic_rig.h"
+#include "group_rig.h"
+#include "support/compute_dtypes.h"
+#include "support/expect_error.h"
+#include "support/random_llama.h"
+#include "support/seeded_model.h"
+#include "support/temp_dir.h"
+
+namespace rl::testing {
+namespace {
+
+ActivationRule selective(bool qkv, bool attention, bool mlp) {
+  ActivationRule rule;
+  rule.granularity = RecomputeGranularity::kSelective;
+  rule.qkv = qkv;
+  rule.attention = attention;
+  rule.mlp = mlp;
+  return rule;
+}
+
+ActivationRule full(RecomputeMethod method, int64_t layers) {
+  ActivationRule rule;
+  rule.granularity = RecomputeGranularity::kFull;
+  rule.method = method;
+  rule.num_layers = layers;
+  return rule;
+}
+
+const std::vector<ActivationRule>& rules() {
+  static const std::vector<ActivationRule> all = {
+      selective(false, false, true),      selective(true, false, false),
+      selective(false, true, false),      selective(true, true, true),
+      full(RecomputeMethod::kUniform, 1), full(RecomputeMethod::kUniform, 2),
+      full(RecomputeMethod::kUniform, 3), full(RecomputeMethod::kUniform, 99),
+      full(RecomputeMethod::kBlock, 1),   full(RecomputeMethod::kBlock, 99)};
+  return all;
+}
+
+std::string text_of(const ActivationRule& r) {
+  return str("granularity ", static_cast<int>(r.granularity), " method ",
+             static_cast<int>(r.method), " layers ", r.num_layers, " qkv ", r.qkv, " attention ",
+             r.attention, " mlp ", r.mlp);
+}
+
+void expect_same(const Step& a, const Step& b) {
+  EXPECT_TRUE(same_bits(a.gradients, b.gradients));
+  EXPECT_TRUE(same_bits(a.masters, b.masters));
+  EXPECT_EQ(a.metrics.loss, b.metrics.loss);
+  EXPECT_EQ(a.metrics.logprob_max_abs_diff, 0.0);
+}
+
+// Plain, with biases, with head norms, and with sandwich norms and windows.
+class Recompute : public ::testing::TestWithParam<std::tuple<std::string, Dtype>> {
+ protected:
+  void SetUp() override {
+    if (std::get<1>(GetParam()) == Dtype::kBf16 && !cpu_has_bf16_dot())
+      GTEST_SKIP() << "this CPU has no bf16 dot product";
+  }
+  RigOptions rig(int threads) const {
+    return {.model = seeded_.path(), .compute = std::get<1>(GetParam()), .threads = threads};
+  }
+  const SeededModel seeded_{std::get<0>(GetParam())};
+};
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Recompute,
+                         ::testing::Combine(::testing::Values("llama_20", "qwen2_40", "qwen3_36",
+                                                              "gemma3_24"),
+                                            ::testing::ValuesIn(compute_dtypes())),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" +
+                                  dtype_name(std::get<1>(info.param));
+                         });
+
+TEST_P(Recompute, EveryRuleLeavesGradientsAndWeights) {
+  StepRules step_rules;
+  step_rules.max_tokens = 333;
+  const Step kept = step(rig(1), step_rules);
+  ASSERT_GT(kept.metrics.micro_batches, 1);
+  ASSERT_GT(kept.metrics.grad_norm, 0);
+  for (const ActivationRule& rule : rules()) {
+    SCOPED_TRACE(text_of(rule));
+    step_rules.activations = rule;
+    expect_same(step(rig(1), step_rules), kept);
+  }
+  step_rules.activations = full(RecomputeMethod::kUniform, 1);
+  expect_same(step(rig(3), step_rules), kept);
+}
+
+TEST_P(Recompute, ALossWithFewLogitsAtATimeLeavesThemToo) {
+  StepRules step_rules;
+  for (const int64_t chunk : {50, 64, 100, 0}) {
+    step_rules.chunk = chunk;
+    step_rules.recompute_loss = false;
+    const Step kept = step(rig(1), step_rules);
+    step_rules.recompute_loss = true;
+    expect_same(step(rig(1), step_rules), kept);
+  }
+}
+
+// Log-probs are those of any chunk; gradients are summed over chunks in another order.
+TEST_P(Recompute, ChunksOfTheHeadLeaveLogprobs) {
+  StepRules step_rules;
+  step_rules.chunk = 0;
+  const Step whole = step(rig(1), step_rules);
+  for (const int64_t chunk : {1, 7, 64, 300}) {
+    step_rules.chunk = chunk;
+    const Step r = step(rig(1), step_rules);
+    for (size_t i = 0; i < r.samples.size(); ++i)
+      EXPECT_TRUE(same_bits(r.samples[i].logprobs, whole.samples[i].logprobs)) << i;
+    EXPECT_EQ(r.metrics.logprob_max_abs_diff, 0.0);
+    const double bound = std::get<1>(GetParam()) == Dtype::kF32 ? 1e-6 : 1e-2;
+    EXPECT_LE(relative_l2(r.gradients, whole.gradients), bound) << chunk;
+  }
+}
+
+TEST_P(Recompute, SequencesApartAndFrozenLayersAreLeftToo) {
+  StepRules step_rules = without_sharing();
+  step_rules.trainable.freeze = {"model.layers.0.*", "model.embed_tokens.weight"};
+  const Step kept = step(rig(1), step_rules);
+  for (const ActivationRule& rule : rules()) {
+    SCOPED_TRACE(text_of(rule));
+    step_rules.activations = rule;
+    expect_same(step(rig(1), step_rules), kept);
+  }
+}
+
+// Five layers: groups of two and three end with shorter ones.
+class DeepRecompute : public ::testing::Test {
+ protected:
+  DeepRecompute() { write_random_llama(dir_.file("five"), {.layers = 5, .scale = 0.1f}); }
+  RigOptions rig() const { return {.model = dir_.file("five")}; }
+  const TempDir dir_;
+};
+
+TEST_F(DeepRecompute, GroupsOfAnySizeLeaveGradients) {
+  StepRules step_rules;
+  step_rules.max_tokens = 333;
+  const Step kept = step(rig(), step_rules);
+  for (int64_t layers = 1; layers <= 6; ++layers) {
+    for (const RecomputeMethod method : {RecomputeMethod::kUniform, RecomputeMethod::kBlock}) {
+      step_rules.activations = full(method, layers);
+      SCOPED_TRACE(text_of(step_rules.activations));
+      expect_same(step(rig(), step_rules), kept);
+    }
+  }
+}
+
+// The memory of the test is full of large floats, so an input that did not come back would show.
+TEST_F(DeepRecompute, InputsThatWereAwayLeaveGradients) {
+  StepRules step_rules;
+  step_rules.max_tokens = 333;
+  const Step kept = step(rig(), step_rules);
+  std::vector<ActivationRule> all = rules();
+  all.push_back({});
+  for (ActivationRule& rule : all) {
+    SCOPED_TRACE(text_of(rule));
+    rule.offload = true;
+    step_rules.activations = rule;
+    expect_same(step(rig(), step_rules), kept);
+  }
+  step_rules.trainable.freeze = {"model.layers.0.*", "model.layers.1.*",
+                                 "model.embed_tokens.weight"};
+  step_rules.activations = {};
+  const Step frozen = step(rig(), step_rules);
+  for (const ActivationRule& rule : all) {
+    step_rules.activations = rule;
+    expect_same(step(rig(), step_rules), frozen);
+  }
+}
+
+TEST_F(DeepRecompute, OffloadLeavesTwoInputsOnTheDevice) {
+  TrainerOptions options;
+  options.max_tokens = 64;
+  struct Bytes {
+    uint64_t saved, host;
+  };
+  const auto sizes = [&](const ActivationRule& rule) {
+    options.activations = rule;
+    const TrainerSizes all = TrainRig(rig(), options).sizes;
+    EXPECT_EQ(all.workspace_regions.front().name, "saved activations");
+    return Bytes{all.workspace_regions.front().bytes, all.host_workspace};
+  };
+  const uint64_t input = static_cast<uint64_t>(padded_rows(64)) * 32 * sizeof(float);
+  ActivationRule rule;
+  const Bytes kept = sizes(rule);
+  EXPECT_EQ(kept.host, 0u);
+  rule.offload = true;
+  EXPECT_EQ(sizes(rule).host, 5 * input);
+  EXPECT_EQ(kept.saved - sizes(rule).saved, 3 * input);
+  rule = full(RecomputeMethod::kUniform, 2);
+  const Bytes groups_kept = sizes(rule);
+  rule.offload = true;
+  EXPECT_EQ(sizes(rule).host, 3 * input);
+  EXPECT_EQ(groups_kept.saved - sizes(rule).saved, input);
+}
+
+std::vector<float> critic_masters(const ActivationRule& rule) {
+  CriticOptions options;
+  options.max_tokens = 256;
+  options.schedule.lr = 1e-3;
+  options.activations = rule;
+  CriticRig rig({.model = "qwen3"}, options);
+  rig.fill_head(3);
+  const std::vector<Sample> samples = groups(rig.model().config().vocab, 5);
+  const std::vector<std::vector<float>> values = rig.values(samples);
+  std::vector<std::vector<float>> returns = values;
+  for (auto& of_sample : returns) {
+    for (float& r : of_sample) r = 0.5f - r;
+  }
+  std::vector<CriticSample> batch;
+  for (size_t i = 0; i < samples.size(); ++i) batch.push_back({&samples[i], values[i], returns[i]});
+  EXPECT_EQ(rig.critic->step(batch).optimizer_steps, 1);
+  return rig.masters();
+}
+
+TEST(RecomputeCritic, LeavesItsWeights) {
+  const std::vector<float> kept = critic_masters({});
+  for (ActivationRule rule : rules()) {
+    EXPECT_TRUE(same_bits(critic_masters(rule), kept));
+    rule.offload = true;
+    EXPECT_TRUE(same_bits(critic_masters(rule), kept));
+  }
+}
+
+// Bytes of one region of the workspace, for 4 layers of a plain model with fp32 activations.
+uint64_t saved_bytes(const ModelConfig& config, const ActivationRule& rule) {
+  return SavedActivations::bytes(config, Dtype::kF32, 64, rule);
+}
+
+TEST(RecomputeMemory, IsWhatTheRuleKeeps) {
+  ModelConfig c;
+  c.vocab = 128;
+  c.hidden = 64;
+  c.layers = 4;
+  c.heads = 2;
+  c.kv_heads = 1;
+  c.head_dim = 32;
+  c.ffn = 192;
+  const auto rows = static_cast<uint64_t>(padded_rows(64));
+  const uint64_t residual = rows * 64 * 4, q = rows * 64 * 4, lse = rows * 2 * 4,
+                 gate_up = rows * 2 * 192 * 4;
+  const uint64_t layer = 2 * residual + 2 * q + lse + gate_up;
+  EXPECT_EQ(saved_bytes(c, {}), 4 * layer + residual);
+  // What is computed again exists once, as far as the forward's buffers do not have it.
+  EXPECT_EQ(saved_bytes(c, selective(false, false, true)), 4 * layer - 3 * gate_up + residual);
+  EXPECT_EQ(saved_bytes(c, selective(true, false, false)), 4 * layer - 4 * q + residual);
+  EXPECT_EQ(saved_bytes(c, selective(false, true, false)), 4 * layer - 4 * q - 3 * lse + residual);
+  const uint64_t last = lse + gate_up;
+  EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kUniform, 1)), 4 * residual + last + residual);
+  EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kUniform, 2)),
+            2 * residual + (layer - residual) + (residual + last) + residual);
+  EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kUniform, 3)),
+            2 * residual + (layer - residual) + layer + (residual + last) + residual);
+  EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kBlock, 3)),
+            3 * residual + last + layer + residual);
+}
+
+TEST(RecomputeMemory, ALossKeepsLogitsOfAPartOfAChunk) {
+  ModelConfig c;
+  c.vocab = 1000;
+  c.hidden = 64;
+  const uint64_t all = HeadBuffers::bytes(c, Dtype::kF32, 256, true),
+                 part = HeadBuffers::bytes(c, Dtype::kF32, {256, kLogitRows}, true);
+  EXPECT_GE(all - part, uint64_t{256 - kLogitRows} * 1000 * sizeof(float));
+  StepOptions options;
+  options.max_tokens = 256;
+  options.recompute_loss = true;
+  EXPECT_EQ(options.head_rows().logits, kLogitRows);
+  options.logprob_chunk_tokens = 10;
+  EXPECT_EQ(options.head_rows().logits, 10);
+}
+
+TEST(RecomputeOptions, DoNotChangeInATrainer) {
+  TrainerOptions options;
+  TrainRig rig({}, options);
+  const auto refused = [&](const ActivationRule& rule) {
+    options.activations = rule;
+    return expect_error(Code::kNotChangeable, [&] { rig.trainer->set_options(options); }).key;
+  };
+  EXPECT_EQ(refused(selective(false, false, true)), "trainer.recompute_granularity");
+  ActivationRule other;
+  other.method = RecomputeMethod::kBlock;
+  EXPECT_EQ(refused(other), "trainer.recompute_method");
+  other = {};
+  other.num_layers = 2;
+  EXPECT_EQ(refused(other), "trainer.recompute_num_layers");
+  other = {};
+  other.offload = true;
+  EXPECT_EQ(refused(other), "trainer.activation_offload");
+  other = {};
+  other.mlp = true;
+  EXPECT_EQ(refused(other), "trainer.recompute_modules");
+  options.activations = {};
+  options.recompute_loss = true;
+  EXPECT_EQ(expect_error(Code::kNotChangeable, [&] { rig.trainer->set_options(options); }).key,
+            "trainer.recompute_loss");
+}
+
+}  // namespace
+}  // namespace rl::testing
