@@ -268,8 +268,8 @@ RL_API void rl_error_release(rl_error* error);
  * rl_engine_options. Models, engines, trainers and pipelines have a parent, whose options hold if
  * none are given. Options that have shaped the parent must have its value, else the call is
  * RL_CONFLICT naming each of them:
- *   runtime.busy_timeout_ns, cpus, device, instance, memory_budget_bytes, memory_margin_bytes, seed
- *     and threads, and model.dtype: of the runtime
+ *   runtime.busy_timeout_ns, cpus, device, host_memory_budget_bytes, instance, memory_budget_bytes,
+ *     memory_margin_bytes, seed and threads, and model.dtype: of the runtime
  *   model.path, chat_template_path and compute_copies, engine.block_size, kv_dtype and
  *     max_model_len, and whether algo.objective is reward_model: of the model */
 

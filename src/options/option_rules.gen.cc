@@ -925,6 +925,24 @@ constexpr OptionCondition kConditions_critic_optimizer_weight_decay_and_algo_adv
     {"algo.advantage", OptionCondition::kIsNot,
      "gae", "", ""},
 };
+constexpr OptionCondition kConditions_critic_recompute_granularity_and_algo_advantage[] = {
+    {"critic.recompute_granularity", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.advantage", OptionCondition::kIsNot,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_critic_recompute_granularity_and_trainer_recompute_method[] = {
+    {"critic.recompute_granularity", OptionCondition::kIs,
+     "full", "", ""},
+    {"trainer.recompute_method", OptionCondition::kIs,
+     "none", "", ""},
+};
+constexpr OptionCondition kConditions_critic_recompute_granularity_and_trainer_recompute_num_layers[] = {
+    {"critic.recompute_granularity", OptionCondition::kIs,
+     "full", "", ""},
+    {"trainer.recompute_num_layers", OptionCondition::kIs,
+     "0", "", ""},
+};
 constexpr OptionCondition kConditions_data_shuffle_and_data_path[] = {
     {"data.shuffle", OptionCondition::kChanged,
      "", "", ""},
@@ -1403,6 +1421,26 @@ constexpr OptionCondition kConditions_reference_forward_max_tokens_per_device_an
     {"algo.objective", OptionCondition::kIsNot,
      "dpo", "", ""},
 };
+constexpr OptionCondition kConditions_reference_micro_batch_size_and_algo_kl_where[] = {
+    {"reference.micro_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.kl.where", OptionCondition::kIs,
+     "none", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "dpo", "", ""},
+};
+constexpr OptionCondition kConditions_reference_micro_batch_size_and_reference_forward_max_tokens_per_device[] = {
+    {"reference.micro_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"reference.forward_max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_reference_micro_batch_size_and_trainer_dynamic_batching[] = {
+    {"reference.micro_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.dynamic_batching", OptionCondition::kIs,
+     "true", "", ""},
+};
 constexpr OptionCondition kConditions_reference_weights_and_algo_kl_where[] = {
     {"reference.weights", OptionCondition::kChanged,
      "", "", ""},
@@ -1428,6 +1466,24 @@ constexpr OptionCondition kConditions_reward_forward_max_tokens_per_device_and_m
      "", "", ""},
     {"model.reward_path", OptionCondition::kIs,
      "", "", ""},
+};
+constexpr OptionCondition kConditions_reward_micro_batch_size_and_model_reward_path[] = {
+    {"reward.micro_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"model.reward_path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_reward_micro_batch_size_and_reward_forward_max_tokens_per_device[] = {
+    {"reward.micro_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"reward.forward_max_tokens_per_device", OptionCondition::kChanged,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_reward_micro_batch_size_and_trainer_dynamic_batching[] = {
+    {"reward.micro_batch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.dynamic_batching", OptionCondition::kIs,
+     "true", "", ""},
 };
 constexpr OptionCondition kConditions_runtime_experiment_and_checkpoint_dir[] = {
     {"runtime.experiment", OptionCondition::kChanged,
@@ -1629,6 +1685,12 @@ constexpr OptionCondition kConditions_trainer_num_minibatches_and_trainer_global
     {"trainer.global_batch_size", OptionCondition::kIsNot,
      "0", "", ""},
 };
+constexpr OptionCondition kConditions_trainer_oversize_and_algo_objective[] = {
+    {"trainer.oversize", OptionCondition::kIs,
+     "cut", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "reward_model", "", ""},
+};
 constexpr OptionCondition kConditions_trainer_oversize_and_trainer_max_tokens_per_device[] = {
     {"trainer.oversize", OptionCondition::kChanged,
      "", "", ""},
@@ -1647,11 +1709,67 @@ constexpr OptionCondition kConditions_trainer_oversize_and_trainer_max_tokens_pe
     {"reward.forward_max_tokens_per_device", OptionCondition::kIs,
      "0", "", ""},
 };
+constexpr OptionCondition kConditions_trainer_oversize_and_trainer_seq_len[] = {
+    {"trainer.oversize", OptionCondition::kIs,
+     "cut", "", ""},
+    {"trainer.seq_len", OptionCondition::kIs,
+     "0", "", ""},
+};
 constexpr OptionCondition kConditions_trainer_pad_to_multiple_of_and_trainer_seq_len[] = {
     {"trainer.pad_to_multiple_of", OptionCondition::kChanged,
      "", "", ""},
     {"trainer.seq_len", OptionCondition::kIsNot,
      "0", "", ""},
+};
+constexpr OptionCondition kConditions_trainer_recompute_granularity_and_trainer_recompute_method[] = {
+    {"trainer.recompute_granularity", OptionCondition::kIs,
+     "full", "", ""},
+    {"trainer.recompute_method", OptionCondition::kIs,
+     "none", "", ""},
+};
+constexpr OptionCondition kConditions_trainer_recompute_granularity_and_trainer_recompute_num_layers[] = {
+    {"trainer.recompute_granularity", OptionCondition::kIs,
+     "full", "", ""},
+    {"trainer.recompute_num_layers", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_trainer_recompute_loss_and_algo_distill_kl[] = {
+    {"trainer.recompute_loss", OptionCondition::kIs,
+     "true", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "distill", "", ""},
+    {"algo.distill.kl", OptionCondition::kIsNot,
+     "sampled", "", ""},
+};
+constexpr OptionCondition kConditions_trainer_recompute_loss_and_algo_objective[] = {
+    {"trainer.recompute_loss", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "reward_model", "", ""},
+};
+constexpr OptionCondition kConditions_trainer_recompute_method_and_trainer_recompute_granularity[] = {
+    {"trainer.recompute_method", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.recompute_granularity", OptionCondition::kIsNot,
+     "full", "", ""},
+    {"critic.recompute_granularity", OptionCondition::kIsNot,
+     "full", "", ""},
+};
+constexpr OptionCondition kConditions_trainer_recompute_modules_and_trainer_recompute_granularity[] = {
+    {"trainer.recompute_modules", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.recompute_granularity", OptionCondition::kIsNot,
+     "selective", "", ""},
+    {"critic.recompute_granularity", OptionCondition::kIsNot,
+     "selective", "", ""},
+};
+constexpr OptionCondition kConditions_trainer_recompute_num_layers_and_trainer_recompute_granularity[] = {
+    {"trainer.recompute_num_layers", OptionCondition::kChanged,
+     "", "", ""},
+    {"trainer.recompute_granularity", OptionCondition::kIsNot,
+     "full", "", ""},
+    {"critic.recompute_granularity", OptionCondition::kIsNot,
+     "full", "", ""},
 };
 constexpr OptionCondition kConditions_trainer_seq_len_and_trainer_dynamic_batching[] = {
     {"trainer.seq_len", OptionCondition::kChanged,
@@ -2132,6 +2250,16 @@ constexpr OptionRule kRules[] = {
      kConditions_critic_optimizer_weight_decay_and_algo_advantage, 2,
      "critic.optimizer.weight_decay = {critic.optimizer.weight_decay} has no effect while "
      "algo.advantage is {algo.advantage}"},
+    {"critic.recompute_granularity", "algo.advantage",
+     kConditions_critic_recompute_granularity_and_algo_advantage, 2,
+     "critic.recompute_granularity = {critic.recompute_granularity} has no effect while "
+     "algo.advantage is {algo.advantage}"},
+    {"critic.recompute_granularity", "trainer.recompute_method",
+     kConditions_critic_recompute_granularity_and_trainer_recompute_method, 2,
+     "critic.recompute_granularity = full needs trainer.recompute_method, which is none"},
+    {"critic.recompute_granularity", "trainer.recompute_num_layers",
+     kConditions_critic_recompute_granularity_and_trainer_recompute_num_layers, 2,
+     "critic.recompute_granularity = full needs trainer.recompute_num_layers, which is 0"},
     {"data.shuffle", "data.path",
      kConditions_data_shuffle_and_data_path, 2,
      "data.shuffle = {data.shuffle} has no effect while data.path is {data.path}"},
@@ -2400,6 +2528,19 @@ constexpr OptionRule kRules[] = {
      kConditions_reference_forward_max_tokens_per_device_and_algo_kl_where, 3,
      "reference.forward_max_tokens_per_device = {reference.forward_max_tokens_per_device} has no "
      "effect while algo.kl.where is {algo.kl.where}"},
+    {"reference.micro_batch_size", "algo.kl.where",
+     kConditions_reference_micro_batch_size_and_algo_kl_where, 3,
+     "reference.micro_batch_size = {reference.micro_batch_size} has no effect while "
+     "algo.kl.where is {algo.kl.where}"},
+    {"reference.micro_batch_size", "reference.forward_max_tokens_per_device",
+     kConditions_reference_micro_batch_size_and_reference_forward_max_tokens_per_device, 2,
+     "reference.micro_batch_size = {reference.micro_batch_size} counts the sequences of a "
+     "micro-batch, but reference.forward_max_tokens_per_device = "
+     "{reference.forward_max_tokens_per_device} its tokens"},
+    {"reference.micro_batch_size", "trainer.dynamic_batching",
+     kConditions_reference_micro_batch_size_and_trainer_dynamic_batching, 2,
+     "reference.micro_batch_size = {reference.micro_batch_size} has no effect while "
+     "trainer.dynamic_batching is {trainer.dynamic_batching}"},
     {"reference.weights", "algo.kl.where",
      kConditions_reference_weights_and_algo_kl_where, 3,
      "reference.weights = {reference.weights} has no effect while algo.kl.where is "
@@ -2416,6 +2557,19 @@ constexpr OptionRule kRules[] = {
      kConditions_reward_forward_max_tokens_per_device_and_model_reward_path, 2,
      "reward.forward_max_tokens_per_device = {reward.forward_max_tokens_per_device} has no "
      "effect while model.reward_path is {model.reward_path}"},
+    {"reward.micro_batch_size", "model.reward_path",
+     kConditions_reward_micro_batch_size_and_model_reward_path, 2,
+     "reward.micro_batch_size = {reward.micro_batch_size} has no effect while model.reward_path "
+     "is {model.reward_path}"},
+    {"reward.micro_batch_size", "reward.forward_max_tokens_per_device",
+     kConditions_reward_micro_batch_size_and_reward_forward_max_tokens_per_device, 2,
+     "reward.micro_batch_size = {reward.micro_batch_size} counts the sequences of a micro-batch, "
+     "but reward.forward_max_tokens_per_device = {reward.forward_max_tokens_per_device} its "
+     "tokens"},
+    {"reward.micro_batch_size", "trainer.dynamic_batching",
+     kConditions_reward_micro_batch_size_and_trainer_dynamic_batching, 2,
+     "reward.micro_batch_size = {reward.micro_batch_size} has no effect while "
+     "trainer.dynamic_batching is {trainer.dynamic_batching}"},
     {"runtime.experiment", "checkpoint.dir",
      kConditions_runtime_experiment_and_checkpoint_dir, 7,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
@@ -2519,14 +2673,47 @@ constexpr OptionRule kRules[] = {
      kConditions_trainer_num_minibatches_and_trainer_global_batch_size, 2,
      "trainer.num_minibatches = {trainer.num_minibatches} has no effect while "
      "trainer.global_batch_size is {trainer.global_batch_size}"},
+    {"trainer.oversize", "algo.objective",
+     kConditions_trainer_oversize_and_algo_objective, 2,
+     "trainer.oversize = cut would take away the last token, which algo.objective = reward_model "
+     "scores"},
     {"trainer.oversize", "trainer.max_tokens_per_device",
      kConditions_trainer_oversize_and_trainer_max_tokens_per_device, 8,
      "trainer.oversize = {trainer.oversize} has no effect while trainer.max_tokens_per_device is "
      "{trainer.max_tokens_per_device}"},
+    {"trainer.oversize", "trainer.seq_len",
+     kConditions_trainer_oversize_and_trainer_seq_len, 2,
+     "trainer.oversize = cut needs the length to cut at, trainer.seq_len, which is 0"},
     {"trainer.pad_to_multiple_of", "trainer.seq_len",
      kConditions_trainer_pad_to_multiple_of_and_trainer_seq_len, 2,
      "trainer.pad_to_multiple_of = {trainer.pad_to_multiple_of} has no effect while "
      "trainer.seq_len is {trainer.seq_len}"},
+    {"trainer.recompute_granularity", "trainer.recompute_method",
+     kConditions_trainer_recompute_granularity_and_trainer_recompute_method, 2,
+     "trainer.recompute_granularity = full needs trainer.recompute_method, which is none"},
+    {"trainer.recompute_granularity", "trainer.recompute_num_layers",
+     kConditions_trainer_recompute_granularity_and_trainer_recompute_num_layers, 2,
+     "trainer.recompute_granularity = full needs trainer.recompute_num_layers, which is 0"},
+    {"trainer.recompute_loss", "algo.distill.kl",
+     kConditions_trainer_recompute_loss_and_algo_distill_kl, 3,
+     "trainer.recompute_loss = true keeps logits of a part of a chunk, but algo.distill.kl = "
+     "{algo.distill.kl} compares all of them with the teacher's"},
+    {"trainer.recompute_loss", "algo.objective",
+     kConditions_trainer_recompute_loss_and_algo_objective, 2,
+     "trainer.recompute_loss = {trainer.recompute_loss} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"trainer.recompute_method", "trainer.recompute_granularity",
+     kConditions_trainer_recompute_method_and_trainer_recompute_granularity, 3,
+     "trainer.recompute_method = {trainer.recompute_method} has no effect while "
+     "trainer.recompute_granularity is {trainer.recompute_granularity}"},
+    {"trainer.recompute_modules", "trainer.recompute_granularity",
+     kConditions_trainer_recompute_modules_and_trainer_recompute_granularity, 3,
+     "trainer.recompute_modules = {trainer.recompute_modules} has no effect while "
+     "trainer.recompute_granularity is {trainer.recompute_granularity}"},
+    {"trainer.recompute_num_layers", "trainer.recompute_granularity",
+     kConditions_trainer_recompute_num_layers_and_trainer_recompute_granularity, 3,
+     "trainer.recompute_num_layers = {trainer.recompute_num_layers} has no effect while "
+     "trainer.recompute_granularity is {trainer.recompute_granularity}"},
     {"trainer.seq_len", "trainer.dynamic_batching",
      kConditions_trainer_seq_len_and_trainer_dynamic_batching, 3,
      "trainer.seq_len = {trainer.seq_len} is the token budget of a packed micro-batch, but with "
@@ -2561,6 +2748,9 @@ constexpr PresetSetting kSettings_long_context[] = {
     {"sampling.max_new_tokens", "1024", false},
     {"trainer.logprob_chunk_tokens", "128", false},
     {"trainer.max_tokens_per_device", "0", false},
+    {"trainer.recompute_granularity", "full", false},
+    {"trainer.recompute_method", "uniform", false},
+    {"trainer.recompute_num_layers", "1", false},
 };
 constexpr PresetSetting kSettings_low_memory[] = {
     {"engine.max_num_batched_tokens", "128", true},
@@ -2569,6 +2759,9 @@ constexpr PresetSetting kSettings_low_memory[] = {
     {"optimizer.no_decay", "norms,biases", false},
     {"trainer.backward_weights", "by_layer", false},
     {"trainer.logprob_chunk_tokens", "64", true},
+    {"trainer.recompute_granularity", "full", false},
+    {"trainer.recompute_method", "uniform", false},
+    {"trainer.recompute_num_layers", "1", false},
 };
 
 constexpr OptionPreset kPresets[] = {
@@ -2586,15 +2779,16 @@ constexpr OptionPreset kPresets[] = {
      kSettings_hybrid_stable, 6},
     {"long_context",
      "Long responses. Fewer sequences run at once, so that the KV of each can be long; prompts "
-     "are prefilled in larger chunks; in training the head computes fewer tokens at a time. The "
-     "longest sequence remains that of the model, or engine.max_model_len.",
-     kSettings_long_context, 6},
+     "are prefilled in larger chunks; in training the head computes fewer tokens at a time, and "
+     "of each layer only the input is kept. The longest sequence remains that of the model, or "
+     "engine.max_model_len.",
+     kSettings_long_context, 9},
     {"low_memory",
      "Least memory, at the cost of speed. Small forwards and few sequences in one engine, small "
-     "chunks of the head in training, and memory for one layer of the backward's weights. It "
-     "enlarges nothing: what is smaller stays as it is. runtime.memory_budget_bytes, which it "
-     "does not set, also bounds KV and micro-batches.",
-     kSettings_low_memory, 6},
+     "chunks of the head in training, memory for one layer of the backward's weights, and of "
+     "each layer's activations only the input. It enlarges nothing: what is smaller stays as it "
+     "is. runtime.memory_budget_bytes, which it does not set, also bounds KV and micro-batches.",
+     kSettings_low_memory, 9},
 };
 
 }  // namespace

@@ -256,6 +256,16 @@ constexpr OptionChoice kChoices_checkpoint_on_failure[] = {
      "The run goes on. RL_EVENT_CHECKPOINT_FAILED says why, metric pipeline/checkpoints_failed "
      "counts, and the next checkpoint is written when it is due."},
 };
+constexpr OptionChoice kChoices_critic_recompute_granularity[] = {
+    {"policy",
+     "As trainer.recompute_granularity."},
+    {"none",
+     "Everything is kept."},
+    {"selective",
+     "trainer.recompute_modules are computed again."},
+    {"full",
+     "By trainer.recompute_method and trainer.recompute_num_layers."},
+};
 constexpr OptionChoice kChoices_engine_kv_dtype[] = {
     {"auto",
      "The same as model.dtype."},
@@ -393,6 +403,27 @@ constexpr OptionChoice kChoices_trainer_oversize[] = {
     {"alone",
      "A sample above a budget forms a micro-batch of its own; the plan reserves memory for the "
      "longest one."},
+    {"cut",
+     "A sample is trained on as if it ended after trainer.seq_len rows. Its reward stays, its "
+     "further tokens are counted as training/cut_tokens."},
+};
+constexpr OptionChoice kChoices_trainer_recompute_granularity[] = {
+    {"none",
+     "Everything that the backward reads is kept."},
+    {"selective",
+     "trainer.recompute_modules of every layer are computed again."},
+    {"full",
+     "Of layers or groups of layers only the input is kept."},
+};
+constexpr OptionChoice kChoices_trainer_recompute_method[] = {
+    {"none",
+     "Not valid with full."},
+    {"uniform",
+     "Layers form groups of trainer.recompute_num_layers. The inputs of all groups are kept, and "
+     "during the backward the activations of one group."},
+    {"block",
+     "The first trainer.recompute_num_layers layers are computed again one at a time. The others "
+     "keep everything."},
 };
 
 constexpr OptionInfo kOptions[] = {
@@ -1076,6 +1107,13 @@ constexpr OptionInfo kOptions[] = {
      "Decoupled weight decay of the critic. A negative value uses optimizer.weight_decay.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, OptionParent::kNone, "",
      "verl critic.optim.weight_decay"},
+    {"critic.recompute_granularity", OptionType::kEnum, "policy",
+     {},
+     {},
+     false, false, kChoices_critic_recompute_granularity, 4, "",
+     "trainer.recompute_granularity of the critic.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "verl critic.model.enable_gradient_checkpointing"},
     {"data.path", OptionType::kString, "",
      {},
      {},
@@ -1752,6 +1790,14 @@ constexpr OptionInfo kOptions[] = {
      "trainer.logprob_max_tokens_per_device.",
      "0.1.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "verl ref.log_prob_max_token_len_per_gpu"},
+    {"reference.micro_batch_size", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 65536},
+     false, false, nullptr, 0, "samples",
+     "Sequences of every micro-batch of the reference, without trainer.dynamic_batching. 0 "
+     "leaves its micro-batches to reference.forward_max_tokens_per_device.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "verl ref.log_prob_micro_batch_size_per_gpu"},
     {"reference.weights", OptionType::kEnum, "initial",
      {},
      {},
@@ -1767,6 +1813,14 @@ constexpr OptionInfo kOptions[] = {
      "micro-batch of the policy.",
      "0.1.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "verl reward_model.forward_max_token_len_per_gpu"},
+    {"reward.micro_batch_size", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 65536},
+     false, false, nullptr, 0, "samples",
+     "Sequences of every micro-batch of the reward model, without trainer.dynamic_batching. 0 "
+     "leaves its micro-batches to reward.forward_max_tokens_per_device.",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
+     "verl reward_model.micro_batch_size_per_gpu"},
     {"runtime.busy_timeout_ns", OptionType::kDurationNs, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {},
@@ -1801,6 +1855,15 @@ constexpr OptionInfo kOptions[] = {
      "directory of this name in runtime.output_dir.",
      "0.1.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "Relax tb-experiment-name, verl trainer.experiment_name"},
+    {"runtime.host_memory_budget_bytes", OptionType::kBytes, "0",
+     {},
+     {},
+     false, false, nullptr, 0, "bytes",
+     "Memory that a plan may use in host memory, beside runtime.memory_budget_bytes, which "
+     "counts that of the device: for activations that trainer.activation_offload moves there. 0 "
+     "sets no limit.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
+     "librl"},
     {"runtime.instance", OptionType::kU64, "0",
      {.present = true, .inclusive = true, .u64 = 0u},
      {.present = true, .inclusive = true, .u64 = 32767u},
@@ -2017,6 +2080,15 @@ constexpr OptionInfo kOptions[] = {
      "Optimizer steps of linear warm-up.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
      "verl lr_warmup_steps"},
+    {"trainer.activation_offload", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "The layer inputs that a training forward keeps go to host memory and come back during the "
+     "backward, double-buffered: the device holds two of them. With runtime.device = cpu host "
+     "memory is an arena of its own, which saves nothing of the machine's. The bits are the same.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "verl enable_activation_offload"},
     {"trainer.backward_weights", OptionType::kEnum, "by_layer",
      {},
      {},
@@ -2119,10 +2191,9 @@ constexpr OptionInfo kOptions[] = {
     {"trainer.oversize", OptionType::kEnum, "error",
      {},
      {},
-     false, false, kChoices_trainer_oversize, 2, "",
+     false, false, kChoices_trainer_oversize, 3, "",
      "What happens to a sample that exceeds trainer.max_tokens_per_device, trainer.seq_len, "
-     "trainer.logprob_max_tokens_per_device, or a budget of critic.*, reference.* or reward.*. "
-     "Samples are never cut.",
+     "trainer.logprob_max_tokens_per_device, or a budget of critic.*, reference.* or reward.*.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
      "OpenRLHF (alone), verl (assertion), Telescope (cut)"},
     {"trainer.pad_to_multiple_of", OptionType::kI64, "1",
@@ -2134,6 +2205,47 @@ constexpr OptionInfo kOptions[] = {
      "no padding.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
      "Telescope pad_to_multiple_of"},
+    {"trainer.recompute_granularity", OptionType::kEnum, "none",
+     {},
+     {},
+     false, false, kChoices_trainer_recompute_granularity, 3, "",
+     "What the backward of a training micro-batch computes again from the activations that its "
+     "forward kept. The bits are the same. Norms are always computed again.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "Megatron recompute-granularity, verl enable_gradient_checkpointing"},
+    {"trainer.recompute_loss", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Logits of a chunk (trainer.logprob_chunk_tokens) exist for 64 rows at a time: log-probs "
+     "and entropies first, and again for the gradient. It saves nearly all fp32 logits of a "
+     "chunk for one more product of the head. The bits are the same.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "Relax recompute-loss-function, verl entropy_checkpointing"},
+    {"trainer.recompute_method", OptionType::kEnum, "none",
+     {},
+     {},
+     false, false, kChoices_trainer_recompute_method, 3, "",
+     "Which layers full recomputation computes again.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "Megatron recompute-method"},
+    {"trainer.recompute_modules", OptionType::kStringList, "",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "What selective recomputation computes again: mlp (gate and up, by a norm and a product, "
+     "which is about half of what a layer keeps), qkv (queries, by a norm and a product) and "
+     "core_attn (the output of attention). Empty means mlp.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "Megatron recompute-modules"},
+    {"trainer.recompute_num_layers", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 65536},
+     false, false, nullptr, 0, "layers",
+     "Layers of a group with trainer.recompute_method uniform, layers that are computed again "
+     "with block: at least 1, at most those of the model.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "Megatron recompute-num-layers"},
     {"trainer.seq_len", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},

@@ -129,6 +129,7 @@ void expect_conflicts(const Host& host, const Values& values, Create&& create) {
 const Values kOfRuntime = {{"model.dtype", "fp32"},
                            {"runtime.busy_timeout_ns", "3"},
                            {"runtime.cpus", "0"},
+                           {"runtime.host_memory_budget_bytes", "8GiB"},
                            {"runtime.instance", "3"},
                            {"runtime.memory_budget_bytes", "8GiB"},
                            {"runtime.memory_margin_bytes", "1"},

@@ -7,6 +7,7 @@
 
 #include "option_looks.h"
 #include "scored_model.h"
+#include "support/random_llama.h"
 #include "tokenized_model.h"
 
 namespace rl {
@@ -86,6 +87,7 @@ std::string place(const TempDir& dir, const std::string& name) {
   }
   if (name == "tokenized") return testing::with_small_tokenizer(dir);
   if (name == "scored") return testing::scored_model(dir);
+  if (name == "deep") return testing::write_random_llama(dir.file(name), {.layers = 5});
   if (name == "trained") return other_weights(dir);
   if (name == "qwen2" || name == "mistral" || name == "llama") return testing::fixture_model(name);
   return dir.file("out/" + name);
@@ -121,6 +123,9 @@ const std::map<std::string, Change>& changes() {
   const Texts swap = {"engine.preemption=swap", "engine.swap_space_bytes=1MiB"};
   const Texts chat = {"model.path=@tokenized", "data.path=@chat"};
   const Texts small = {"trainer.max_tokens_per_device=48"};
+  const Texts full = {"trainer.recompute_granularity=full", "trainer.recompute_method=uniform",
+                      "trainer.recompute_num_layers=1"};
+  const Texts deep = {"model.path=@deep"};
   const Texts counted = {"trainer.dynamic_batching=false"};
   const Texts checkpoints = {"checkpoint.dir=@checkpoints", "checkpoint.every_steps=1"};
   const Texts traced = {"profiler.timeline.enable=true", "profiler.timeline.dir=@trace"};
@@ -161,6 +166,7 @@ const std::map<std::string, Change>& changes() {
       {"critic.forward_max_tokens_per_device", {{"5000"}, gae, plan_text}},
       {"critic.max_tokens_per_device", {{"32"}, gae}},
       {"critic.micro_batch_size", {{"3"}, gae + counted}},
+      {"critic.recompute_granularity", {{"selective"}, gae, plan_text}},
       {"data.path", {{"@five"}, {"data.path=@three", "data.shuffle=false"}}},
       {"data.shuffle", {{"false"}}},
       {"data.shuffle_seed", {{"5"}}},
@@ -223,12 +229,16 @@ const std::map<std::string, Change>& changes() {
       {"profiler.timeline.dir", {{"@trace_b"}, traced}},
       {"profiler.timeline.enable", {{"true", "profiler.timeline.dir=@trace"}}},
       {"reference.forward_max_tokens_per_device", {{"5000"}, kl_loss, plan_text}},
+      {"reference.micro_batch_size", {{"3"}, kl_loss + counted, plan_text}},
       {"reference.weights", {{"ema"}, two_steps + kl_ema}},
       {"reward.forward_max_tokens_per_device", {{"5000"}, rewarded, plan_text}},
+      {"reward.micro_batch_size", {{"3"}, rewarded + counted, plan_text}},
       {"runtime.busy_timeout_ns", {{"1ns"}, {}, compute_twice}},
       {"runtime.cpus", {{"8191"}}},  // a CPU that no machine of ours has
       {"runtime.device", {{"cuda"}}},
       {"runtime.experiment", {{"e"}, {"runtime.output_dir=@runs", "metrics.jsonl=steps.jsonl"}}},
+      {"runtime.host_memory_budget_bytes",
+       {{"1KiB"}, deep + Texts{"trainer.activation_offload=true"}, plan_text}},
       {"runtime.instance", {{"3"}, {}, first_id}},
       {"runtime.memory_budget_bytes", {{"1KiB"}, {}, plan_text}},
       {"runtime.memory_margin_bytes",
@@ -241,6 +251,7 @@ const std::map<std::string, Change>& changes() {
       {"schedule.name", {{"linear", "schedule.total_steps=4"}, passes}},
       {"schedule.total_steps", {{"9"}, linear}},
       {"schedule.warmup_steps", {{"3"}}},
+      {"trainer.activation_offload", {{"true"}, deep, plan_text}},
       {"trainer.backward_weights", {{"resident"}, {}, plan_text}},
       {"trainer.balance", {{"tokens"}, small, train_lengths}},
       {"trainer.check_logprobs", {{"false"}, {}, train_spoiled}},
@@ -254,6 +265,12 @@ const std::map<std::string, Change>& changes() {
       {"trainer.num_minibatches", {{"2"}}},
       {"trainer.oversize", {{"alone"}, {"trainer.max_tokens_per_device=20"}}},
       {"trainer.pad_to_multiple_of", {{"128"}}},
+      {"trainer.recompute_granularity", {{"selective"}, {}, plan_text}},
+      {"trainer.recompute_loss", {{"true"}, {}, plan_text}},
+      {"trainer.recompute_method", {{"block"}, full, plan_text}},
+      {"trainer.recompute_modules",
+       {{"core_attn"}, {"trainer.recompute_granularity=selective"}, plan_text}},
+      {"trainer.recompute_num_layers", {{"2"}, full, plan_text}},
       {"trainer.seq_len", {{"200"}}},
       {"trainer.sequence_packing", {{"false"}}},
       {"trainer.shared_prefix", {{"false"}}},

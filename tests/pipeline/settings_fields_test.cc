@@ -156,6 +156,7 @@ void compare_training(const Settings& s, Fields& c) {
   c.same("critic.optimizer.grad_clip", s.critic.optimizer.grad_clip);
   c.same("critic.optimizer.lr", s.critic.optimizer.lr);
   c.same("critic.optimizer.weight_decay", s.critic.optimizer.weight_decay);
+  c.same("critic.recompute_granularity", s.critic.recompute_granularity);
   c.same("optimizer.beta1", s.optimizer.beta1);
   c.same("optimizer.beta2", s.optimizer.beta2);
   c.same("optimizer.eps", s.optimizer.eps);
@@ -167,6 +168,7 @@ void compare_training(const Settings& s, Fields& c) {
   c.same("schedule.name", schedule_name(s.schedule.name));
   c.same("schedule.total_steps", s.schedule.total_steps);
   c.same("schedule.warmup_steps", s.schedule.warmup_steps);
+  c.same("trainer.activation_offload", s.trainer.activation_offload);
   c.same("trainer.backward_weights", s.trainer.backward_weights);
   c.same("trainer.balance", balance_cost_name(s.trainer.balance));
   c.same("trainer.check_logprobs", s.trainer.check_logprobs);
@@ -180,6 +182,11 @@ void compare_training(const Settings& s, Fields& c) {
   c.same("trainer.num_minibatches", s.trainer.num_minibatches);
   c.same("trainer.oversize", s.trainer.oversize);
   c.same("trainer.pad_to_multiple_of", s.trainer.pad_to_multiple_of);
+  c.same("trainer.recompute_granularity", s.trainer.recompute_granularity);
+  c.same("trainer.recompute_loss", s.trainer.recompute_loss);
+  c.same("trainer.recompute_method", s.trainer.recompute_method);
+  c.same("trainer.recompute_modules", s.trainer.recompute_modules);
+  c.same("trainer.recompute_num_layers", s.trainer.recompute_num_layers);
   c.same("trainer.seq_len", s.trainer.seq_len);
   c.same("trainer.sequence_packing", s.trainer.sequence_packing);
   c.same("trainer.shared_prefix", s.trainer.shared_prefix);
@@ -197,11 +204,14 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("model.teacher_path", s.model.teacher_path);
   c.same("model.train_only", s.model.train_only);
   c.same("reference.forward_max_tokens_per_device", s.reference.forward_max_tokens_per_device);
+  c.same("reference.micro_batch_size", s.reference.micro_batch_size);
   c.same("reward.forward_max_tokens_per_device", s.reward.forward_max_tokens_per_device);
+  c.same("reward.micro_batch_size", s.reward.micro_batch_size);
   c.same("runtime.busy_timeout_ns", s.runtime.busy_timeout_ns);
   c.same("runtime.cpus", s.runtime.cpus);
   c.same("runtime.device", s.runtime.device);
   c.same("runtime.experiment", s.runtime.experiment);
+  c.same("runtime.host_memory_budget_bytes", s.runtime.host_memory_budget_bytes);
   c.same("runtime.instance", s.runtime.instance);
   c.same("runtime.log_level", log_level_name(s.runtime.log_level));
   c.same("runtime.memory_budget_bytes", s.runtime.memory_budget_bytes);

@@ -23,6 +23,8 @@ inline constexpr MetricRow kMetricTable[] = {
     {"step", "training/tokens", ""},
     {"step", "training/loss_tokens", ""},
     {"step", "training/computed_rows", ""},
+    {"step", "training/cut_samples", "cut"},
+    {"step", "training/cut_tokens", "cut"},
     {"step", "training/minibatches", ""},
     {"step", "training/micro_batches", ""},
     {"step", "training/optimizer_steps", ""},

@@ -10,6 +10,7 @@
 #include "core/encoding/unicode.h"
 #include "core/error.h"
 #include "formats/open/open_weight_source.h"
+#include "pipeline/config/activation_options.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/runtime_options.h"
 
@@ -179,10 +180,12 @@ BatchRules batch_rules_from(const Settings& settings) {
   b.num_minibatches = trainer.num_minibatches;
   if (!trainer.dynamic_batching) {
     b.micro_batch_size = trainer.micro_batch_size;
+    b.reference_micro_batch_size = settings.reference.micro_batch_size;
   }
   b.forward_max_tokens = trainer.logprob_max_tokens_per_device;
   b.reference_max_tokens = settings.reference.forward_max_tokens_per_device;
   b.oversize_alone = trainer.oversize == TrainerOversize::kAlone;
+  b.cuts = trainer.oversize == TrainerOversize::kCut;
   b.shared_prefix = trainer.shared_prefix;
   b.packed = trainer.sequence_packing;
   b.seq_len = trainer.seq_len;
@@ -217,6 +220,7 @@ void fill_step(const Settings& settings, StepOptions& s) {
   s.backward_packing = settings.trainer.backward_weights == TrainerBackwardWeights::kResident
                            ? BackwardPacking::kResident
                            : BackwardPacking::kByLayer;
+  s.activations = activation_rule_from(settings);
   s.epochs = settings.trainer.epochs;
   s.batch = batch_rules_from(settings);
   s.loss_agg = settings.algo.loss_agg;
@@ -247,12 +251,18 @@ TrainableRule trainable_from(const Settings& settings) {
   return {settings.model.freeze, settings.model.train_only};
 }
 
+int64_t trained_length(const Settings& settings, int64_t max_sequence) {
+  if (settings.trainer.oversize != TrainerOversize::kCut) return max_sequence;
+  return std::min(max_sequence, settings.trainer.seq_len + 1);
+}
+
 TrainerOptions trainer_options_from(const Settings& settings, int64_t max_tokens,
                                     int64_t max_sequence, int64_t step_samples) {
   TrainerOptions t;
   t.max_tokens = max_tokens;
-  t.max_sequence = max_sequence + last_rows(settings);
+  t.max_sequence = trained_length(settings, max_sequence) + last_rows(settings);
   fill_step(settings, t);
+  t.recompute_loss = settings.trainer.recompute_loss;
   t.batch.step_samples = step_samples;
   t.trainable = trainable_from(settings);
   fill_algorithm(settings, t);
@@ -263,7 +273,11 @@ TrainerOptions trainer_options_from(const Settings& settings, int64_t max_tokens
 
 StepOptions forward_options_from(const Settings& settings, int64_t max_tokens,
                                  int64_t max_sequence) {
-  return trainer_options_from(settings, max_tokens, max_sequence);
+  StepOptions s = trainer_options_from(settings, max_tokens, max_sequence);
+  s.max_sequence = max_sequence + last_rows(settings);
+  s.batch.oversize_alone = s.batch.oversize_alone || s.batch.cuts;
+  s.batch.cuts = false;
+  return s;
 }
 
 int64_t last_rows(const Settings& settings) {
@@ -282,7 +296,11 @@ StepOptions reward_options_from(const Settings& settings, int64_t max_tokens, in
   s.max_tokens = max_tokens;
   s.max_sequence = max_sequence + 1;
   s.batch.forward_max_tokens = settings.reward.forward_max_tokens_per_device;
-  s.batch.reference_max_tokens = 0;
+  s.batch.reference_max_tokens = s.batch.reference_micro_batch_size = 0;
+  if (!settings.trainer.dynamic_batching)
+    s.batch.forward_micro_batch_size = settings.reward.micro_batch_size;
+  s.batch.oversize_alone = s.batch.oversize_alone || s.batch.cuts;
+  s.batch.cuts = false;
   validate(s);
   return s;
 }
@@ -301,11 +319,12 @@ CriticOptions critic_options_from(const Settings& settings, int64_t max_tokens,
   const bool counted = c.batch.micro_batch_size > 0;
   if (counted) c.batch.micro_batch_size = sequences != 0 ? sequences : 2 * c.batch.micro_batch_size;
   c.max_tokens = tokens != 0 ? tokens : counted ? max_tokens : 2 * max_tokens;
-  c.max_sequence = max_sequence;
+  c.max_sequence = trained_length(settings, max_sequence);
   c.batch.forward_max_tokens = critic.forward_max_tokens_per_device;
-  c.batch.reference_max_tokens = 0;
+  c.batch.reference_max_tokens = c.batch.reference_micro_batch_size = 0;
   c.batch.seq_len = 0;
   c.batch.pad_to = 1;
+  c.activations = critic_activation_rule_from(settings);
   c.value_clip = settings.algo.value_clip;
   c.schedule = critic_schedule(c.schedule, critic.optimizer.lr);
   c.adamw.weight_decay = own_or(critic.optimizer.weight_decay, c.adamw.weight_decay);

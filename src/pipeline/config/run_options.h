@@ -38,7 +38,10 @@ int64_t last_rows(const Settings& settings);
 // step_samples: samples of a step, if known (MemoryPlan::step_samples).
 TrainerOptions trainer_options_from(const Settings& settings, int64_t max_tokens,
                                     int64_t max_sequence, int64_t step_samples = 0);
-// Of a model that only computes forwards, by the budgets of a trainer.
+// Tokens of the longest sample that is trained on: trainer.oversize = cut makes it shorter than the
+// longest sequence.
+int64_t trained_length(const Settings& settings, int64_t max_sequence);
+// Of a model that only computes forwards, by the budgets of a trainer. Nothing is cut there.
 StepOptions forward_options_from(const Settings& settings, int64_t max_tokens,
                                  int64_t max_sequence);
 bool has_critic(const Settings& settings);

@@ -129,6 +129,7 @@ CriticSettings::CriticSettings(const OptionSet& options)
     : forward_max_tokens_per_device(options.get_i64("critic.forward_max_tokens_per_device")),
       max_tokens_per_device(options.get_i64("critic.max_tokens_per_device")),
       micro_batch_size(options.get_i64("critic.micro_batch_size")),
+      recompute_granularity(choice_of<CriticRecomputeGranularity>(options, "critic.recompute_granularity")),
       optimizer(options) {}
 
 DataSettings::DataSettings(const OptionSet& options)
@@ -235,16 +236,19 @@ ProfilerSettings::ProfilerSettings(const OptionSet& options)
 
 ReferenceSettings::ReferenceSettings(const OptionSet& options)
     : forward_max_tokens_per_device(options.get_i64("reference.forward_max_tokens_per_device")),
+      micro_batch_size(options.get_i64("reference.micro_batch_size")),
       weights(choice_of<ReferenceWeights>(options, "reference.weights")) {}
 
 RewardSettings::RewardSettings(const OptionSet& options)
-    : forward_max_tokens_per_device(options.get_i64("reward.forward_max_tokens_per_device")) {}
+    : forward_max_tokens_per_device(options.get_i64("reward.forward_max_tokens_per_device")),
+      micro_batch_size(options.get_i64("reward.micro_batch_size")) {}
 
 RuntimeSettings::RuntimeSettings(const OptionSet& options)
     : busy_timeout_ns(options.get_i64("runtime.busy_timeout_ns")),
       cpus(options.get_i64_list("runtime.cpus")),
       device(choice_of<RuntimeDevice>(options, "runtime.device")),
       experiment(options.get_string("runtime.experiment")),
+      host_memory_budget_bytes(options.get_u64("runtime.host_memory_budget_bytes")),
       instance(options.get_u64("runtime.instance")),
       log_level(parse_log_level(options.get_string("runtime.log_level"))),
       memory_budget_bytes(options.get_u64("runtime.memory_budget_bytes")),
@@ -279,7 +283,8 @@ ScheduleSettings::ScheduleSettings(const OptionSet& options)
       warmup_steps(options.get_i64("schedule.warmup_steps")) {}
 
 TrainerSettings::TrainerSettings(const OptionSet& options)
-    : backward_weights(choice_of<TrainerBackwardWeights>(options, "trainer.backward_weights")),
+    : activation_offload(options.get_bool("trainer.activation_offload")),
+      backward_weights(choice_of<TrainerBackwardWeights>(options, "trainer.backward_weights")),
       balance(parse_balance_cost(options.get_string("trainer.balance"))),
       check_logprobs(options.get_bool("trainer.check_logprobs")),
       dynamic_batching(options.get_bool("trainer.dynamic_batching")),
@@ -292,6 +297,11 @@ TrainerSettings::TrainerSettings(const OptionSet& options)
       num_minibatches(options.get_i64("trainer.num_minibatches")),
       oversize(choice_of<TrainerOversize>(options, "trainer.oversize")),
       pad_to_multiple_of(options.get_i64("trainer.pad_to_multiple_of")),
+      recompute_granularity(choice_of<TrainerRecomputeGranularity>(options, "trainer.recompute_granularity")),
+      recompute_loss(options.get_bool("trainer.recompute_loss")),
+      recompute_method(choice_of<TrainerRecomputeMethod>(options, "trainer.recompute_method")),
+      recompute_modules(options.get_string_list("trainer.recompute_modules")),
+      recompute_num_layers(options.get_i64("trainer.recompute_num_layers")),
       seq_len(options.get_i64("trainer.seq_len")),
       sequence_packing(options.get_bool("trainer.sequence_packing")),
       shared_prefix(options.get_bool("trainer.shared_prefix")) {}

@@ -35,6 +35,7 @@ enum class AlgoWhiten : uint8_t { kAuto, kNone, kEps, kFloor };
 enum class BufferPolicy : uint8_t { kFifo, kNewest };
 enum class CheckpointMetricGoal : uint8_t { kHighest, kLowest };
 enum class CheckpointOnFailure : uint8_t { kStop, kContinue };
+enum class CriticRecomputeGranularity : uint8_t { kPolicy, kNone, kSelective, kFull };
 enum class EngineKvDtype : uint8_t { kAuto, kBf16, kFp32 };
 enum class EnginePreemption : uint8_t { kRecompute, kSwap };
 enum class EngineSchedulingPolicy : uint8_t { kFcfs, kPriority };
@@ -49,7 +50,9 @@ enum class PipelineTurns : uint8_t { kNone, kStopString, kAlways };
 enum class ReferenceWeights : uint8_t { kInitial, kEma };
 enum class RuntimeDevice : uint8_t { kCpu, kCuda };
 enum class TrainerBackwardWeights : uint8_t { kByLayer, kResident };
-enum class TrainerOversize : uint8_t { kError, kAlone };
+enum class TrainerOversize : uint8_t { kError, kAlone, kCut };
+enum class TrainerRecomputeGranularity : uint8_t { kNone, kSelective, kFull };
+enum class TrainerRecomputeMethod : uint8_t { kNone, kUniform, kBlock };
 
 // algo.correction.*
 struct AlgoCorrectionSettings {
@@ -200,6 +203,7 @@ struct CriticSettings {
   int64_t forward_max_tokens_per_device;  // tokens
   int64_t max_tokens_per_device;  // tokens
   int64_t micro_batch_size;  // samples
+  CriticRecomputeGranularity recompute_granularity;
   CriticOptimizerSettings optimizer;
 };
 
@@ -346,6 +350,7 @@ struct ReferenceSettings {
   explicit ReferenceSettings(const OptionSet& options);
 
   int64_t forward_max_tokens_per_device;  // tokens
+  int64_t micro_batch_size;  // samples
   ReferenceWeights weights;
 };
 
@@ -354,6 +359,7 @@ struct RewardSettings {
   explicit RewardSettings(const OptionSet& options);
 
   int64_t forward_max_tokens_per_device;  // tokens
+  int64_t micro_batch_size;  // samples
 };
 
 // runtime.*
@@ -364,6 +370,7 @@ struct RuntimeSettings {
   std::vector<int64_t> cpus;
   RuntimeDevice device;
   std::string experiment;
+  uint64_t host_memory_budget_bytes;  // bytes
   uint64_t instance;
   LogLevel log_level;
   uint64_t memory_budget_bytes;  // bytes
@@ -410,6 +417,7 @@ struct ScheduleSettings {
 struct TrainerSettings {
   explicit TrainerSettings(const OptionSet& options);
 
+  bool activation_offload;
   TrainerBackwardWeights backward_weights;
   BalanceCost balance;
   bool check_logprobs;
@@ -423,6 +431,11 @@ struct TrainerSettings {
   int64_t num_minibatches;  // optimizer steps
   TrainerOversize oversize;
   int64_t pad_to_multiple_of;  // tokens
+  TrainerRecomputeGranularity recompute_granularity;
+  bool recompute_loss;
+  TrainerRecomputeMethod recompute_method;
+  std::vector<std::string> recompute_modules;
+  int64_t recompute_num_layers;  // layers
   int64_t seq_len;  // tokens
   bool sequence_packing;
   bool shared_prefix;

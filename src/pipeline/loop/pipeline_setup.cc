@@ -25,7 +25,7 @@ MemoryPlan prepared_plan(const LoadedModel& model, const Settings& settings) {
                                 plan_models(settings, model.config(), runtime.fs(), kUse), kUse,
                                 runtime.num_threads(), runtime.compute().device());
   with_knobs(plan, [&] {
-    require_room(runtime, "the pipeline", plan.arena_bytes - held_bytes(model, plan),
+    require_room(runtime, "the pipeline", plan.device_bytes() - held_bytes(model, plan),
                  plan.baseline_bytes);
   });
   runtime.logger().set_level(settings.runtime.log_level);

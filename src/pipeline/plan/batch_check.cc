@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "pipeline/config/activation_options.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
 
@@ -16,11 +17,18 @@ namespace {
 
 // Unless samples above a budget get their own micro-batch, a budget that is set must hold the
 // longest sample, whose last token usually is not a row.
-void check_budget(const TokenOption& budget, int64_t longest, Violations& v,
-                  bool last_row = false) {
+void check_budget(const TokenOption& budget, int64_t longest, Violations& v, bool last_row = false,
+                  bool cut = false) {
   const auto& [key, tokens] = budget;
   const int64_t least = last_row ? longest : longest - 1;
   if (tokens == 0 || tokens >= least) return;
+  if (cut) {
+    v.add(conflict(key, "trainer.seq_len",
+                   str(key, " is ", tokens, ", but trainer.oversize = cut leaves samples of up to ",
+                       least, " rows"))
+              .with_expected(str("0, or at least ", least)));
+    return;
+  }
   v.add(conflict(key, "engine.max_model_len",
                  str(key, " is ", tokens, ", but a sample may have up to engine.max_model_len = ",
                      longest, " tokens and trainer.oversize is error"))
@@ -29,16 +37,18 @@ void check_budget(const TokenOption& budget, int64_t longest, Violations& v,
 
 // The budgets of the roles in this run.
 void check_roles(const Settings& settings, int64_t longest, Violations& v) {
+  const bool cut = settings.trainer.oversize == TrainerOversize::kCut;
   const int64_t reward = settings.reward.forward_max_tokens_per_device;
-  check_budget({"reward.forward_max_tokens_per_device", reward}, longest, v, true);
+  if (!cut) check_budget({"reward.forward_max_tokens_per_device", reward}, longest, v, true);
   if (has_critic(settings)) {
     const CriticSettings& critic = settings.critic;
-    check_budget({"critic.max_tokens_per_device", critic.max_tokens_per_device}, longest, v);
+    check_budget({"critic.max_tokens_per_device", critic.max_tokens_per_device}, longest, v, false,
+                 cut);
     check_budget({"critic.forward_max_tokens_per_device", critic.forward_max_tokens_per_device},
-                 longest, v);
+                 longest, v, false, cut);
   }
   const int64_t reference = settings.reference.forward_max_tokens_per_device;
-  check_budget({"reference.forward_max_tokens_per_device", reference}, longest, v);
+  check_budget({"reference.forward_max_tokens_per_device", reference}, longest, v, false, cut);
 }
 
 // One sequence with its padding must fit a micro-batch.
@@ -75,8 +85,10 @@ void check_global_size(const Settings& settings, const BatchRules& batch, Violat
 
 }  // namespace
 
-void check_batches(const Settings& settings, int64_t longest, bool in_pipeline, Violations& v) {
+void check_batches(const Settings& settings, int64_t longest_sample, bool in_pipeline,
+                   Violations& v) {
   const BatchRules batch = batch_rules_from(settings);
+  const int64_t longest = trained_length(settings, longest_sample);
   if (!batch.oversize_alone) {
     const bool last_row = last_rows(settings) > 0;
     const TrainerSettings& trainer = settings.trainer;
@@ -85,12 +97,38 @@ void check_batches(const Settings& settings, int64_t longest, bool in_pipeline, 
           TokenOption{"trainer.seq_len", trainer.seq_len},
           TokenOption{"trainer.logprob_max_tokens_per_device",
                       trainer.logprob_max_tokens_per_device}}) {
-      check_budget(budget, longest, v, last_row);
+      check_budget(budget, longest, v, last_row, batch.cuts);
     }
     check_roles(settings, longest, v);
   }
   if (batch.micro_batch_size == 0) check_padding(settings, batch, longest, v);
   if (in_pipeline) check_global_size(settings, batch, v);
+}
+
+namespace {
+
+void check_activations(const ActivationRule& rule, int64_t layers) {
+  if (rule.is_full() && rule.num_layers > layers) {
+    throw Error(Code::kOutOfRange, str("trainer.recompute_num_layers is ", rule.num_layers,
+                                       ", but the model has ", layers, " layers"))
+        .with_key("trainer.recompute_num_layers")
+        .with_expected(str("1..", layers));
+  }
+  const int64_t inputs = rule.num_inputs(layers);
+  if (!rule.offload || inputs > kInputsOnDevice) return;
+  throw conflict("trainer.activation_offload", "trainer.recompute_granularity",
+                 str("trainer.activation_offload moves layer inputs beyond the ", kInputsOnDevice,
+                     " that the device holds, but a backward keeps ", inputs))
+      .with_expected("false");
+}
+
+}  // namespace
+
+void check_recompute(const Settings& settings, int64_t layers, Violations& v) {
+  v.collect([&] {
+    check_activations(activation_rule_from(settings), layers);
+    if (has_critic(settings)) check_activations(critic_activation_rule_from(settings), layers);
+  });
 }
 
 }  // namespace rl

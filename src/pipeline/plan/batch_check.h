@@ -17,7 +17,12 @@ struct TokenOption {
 // An error for two options, or an option and the model, that contradict each other.
 Error conflict(const char* key, const char* other, std::string message);
 
-// longest: tokens of the longest sample. in_pipeline: pipeline.* fixes the samples of a step.
-void check_batches(const Settings& settings, int64_t longest, bool in_pipeline, Violations& v);
+// longest_sample: tokens of the longest one, before any is cut. in_pipeline: pipeline.* fixes the
+// samples of a step.
+void check_batches(const Settings& settings, int64_t longest_sample, bool in_pipeline,
+                   Violations& v);
+
+// What is computed again in a backward of so many layers.
+void check_recompute(const Settings& settings, int64_t layers, Violations& v);
 
 }  // namespace rl

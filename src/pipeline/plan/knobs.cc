@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "model/model.h"
 #include "options/option_text.h"
+#include "pipeline/config/activation_options.h"
 #include "pipeline/config/runtime_options.h"
 
 namespace rl {
@@ -63,6 +64,66 @@ StepWork backward_work(const Planner& p, const PassSize& pass) {
           pass.micro_batches * static_cast<double>(p.packed_bytes())};
 }
 
+// What a full turn of recomputation needs beside it, as far as it is not set.
+void add_pair(const Planner& p, const char* key, const char* value, KnobTurn& turn) {
+  if (p.settings().set.get_text(key) != value) turn.push_back({key, value});
+}
+
+Turns recompute_turns(const Planner& p) {
+  constexpr const char* kKey = "trainer.recompute_granularity";
+  const auto now = p.settings().trainer.recompute_granularity;
+  KnobTurn none = {{kKey, "none"}}, selective = {{kKey, "selective"}}, full = {{kKey, "full"}};
+  for (KnobTurn* turn : {&none, &selective}) {
+    add_pair(p, "trainer.recompute_method", "none", *turn);
+    add_pair(p, "trainer.recompute_num_layers", "0", *turn);
+  }
+  for (KnobTurn* turn : {&none, &full}) add_pair(p, "trainer.recompute_modules", "", *turn);
+  add_pair(p, "trainer.recompute_method", "uniform", full);
+  add_pair(p, "trainer.recompute_num_layers", "1", full);
+  Turns turns;
+  if (now != TrainerRecomputeGranularity::kNone) turns.push_back(none);
+  if (now != TrainerRecomputeGranularity::kSelective) turns.push_back(selective);
+  if (now != TrainerRecomputeGranularity::kFull) turns.push_back(full);
+  return turns;
+}
+
+// The products of a forward that the backward computes again, and the copies of layer inputs.
+StepWork activation_work(const Planner& p, const PassSize& pass) {
+  const ActivationRule rule = activation_rule_from(p.settings());
+  const ModelConfig& c = p.config();
+  const auto hidden = static_cast<double>(c.hidden);
+  const double keys = static_cast<double>(p.max_model_len()) / 2;
+  double products = 0, attention = 0;
+  for (int64_t l = 0; l < c.layers; ++l) {
+    const LayerShape s = c.layer(l);
+    const LayerParts kept = rule.kept(l);
+    const auto q = static_cast<double>(s.q_width());
+    if (!kept.qkv) products += hidden * static_cast<double>(s.qkv_width());
+    if (!kept.attention) attention += 4 * q * keys;
+    if (!kept.residual) products += hidden * q;
+    if (!kept.mlp) products += hidden * static_cast<double>(2 * s.ffn);
+    if (!kept.mlp && l + 1 < rule.group_of(l, c.layers).end)
+      products += hidden * static_cast<double>(s.ffn);
+  }
+  const double item = p.compute() == Dtype::kBf16 ? 2 : 4;
+  StepWork work{pass.rows * (2 * products + attention), pass.micro_batches * item * products, 0};
+  if (rule.offload)
+    work.copy_bytes = 2 * pass.rows * hidden * 4 * static_cast<double>(rule.num_inputs(c.layers));
+  return work;
+}
+
+// The head's product once more.
+StepWork loss_work(const Planner& p, const PassSize& pass) {
+  if (!p.settings().trainer.recompute_loss || p.config().scalar_head) return {};
+  const double weights =
+      static_cast<double>(p.config().hidden) * static_cast<double>(p.config().vocab);
+  const auto longest = static_cast<double>(p.max_model_len());
+  const double share =
+      std::min(1.0, static_cast<double>(p.settings().sampling.max_new_tokens) / longest);
+  const double rows = pass.rows * share, item = p.compute() == Dtype::kBf16 ? 2 : 4;
+  return {2 * rows * weights, 2 * rows / static_cast<double>(kLogitRows) * weights * item, 0};
+}
+
 constexpr KnobRow kTable[] = {
     {"engine.memory_fraction", KnobEffect::kSpeed, KnobPart::kEngine, fraction_turns},
     {"engine.max_num_batched_tokens", KnobEffect::kSpeed, KnobPart::kEngine,
@@ -79,6 +140,12 @@ constexpr KnobRow kTable[] = {
     {"engine.swap_space_bytes", KnobEffect::kSpeed, KnobPart::kEngine, swap_turns},
     {"trainer.backward_weights", KnobEffect::kSpeed, KnobPart::kTrainer, backward_turns,
      backward_work},
+    {"trainer.recompute_granularity", KnobEffect::kSpeed, KnobPart::kTrainer, recompute_turns,
+     activation_work},
+    {"trainer.activation_offload", KnobEffect::kSpeed, KnobPart::kTrainer,
+     [](const Planner&) { return one("trainer.activation_offload", "true"); }},
+    {"trainer.recompute_loss", KnobEffect::kSpeed, KnobPart::kTrainer,
+     [](const Planner&) { return one("trainer.recompute_loss", "true"); }, loss_work},
     {"runtime.threads", KnobEffect::kSpeed, KnobPart::kBoth,
      [](const Planner& p) { return halves("runtime.threads", p.threads(), 1); }},
     {"trainer.max_tokens_per_device", KnobEffect::kRounding, KnobPart::kTrainer,

@@ -79,6 +79,19 @@ void check_engines(const PlanRequest& request, uint64_t budget) {
           .with_expected(str("at most ", fitting)));
 }
 
+// More micro-batches would not help: the smallest one does not fit.
+void check_host_budget(const Planner& p) {
+  const uint64_t budget = p.settings().runtime.host_memory_budget_bytes;
+  const uint64_t needed = p.host_bytes(p.min_tokens());
+  if (budget == 0 || needed <= budget) return;
+  throw Error(Code::kResourceExhausted,
+              str("activations in host memory need ", needed,
+                  " bytes, but runtime.host_memory_budget_bytes is ", budget))
+      .with_key("runtime.host_memory_budget_bytes")
+      .with_other_key("trainer.activation_offload")
+      .with_expected(str("at least ", needed));
+}
+
 // The budget must hold the run, and engine.memory_fraction of it the weights and one longest
 // sequence.
 void check_budget(const PlanRequest& request, uint64_t budget) {
@@ -107,13 +120,17 @@ void check_budget(const PlanRequest& request, uint64_t budget) {
 // rows.
 int64_t choose_tokens(const Planner& p, uint64_t budget, uint64_t beside) {
   const int64_t least = p.min_tokens();
-  if (budget == 0) return p.max_tokens();
+  const uint64_t host_room = p.settings().runtime.host_memory_budget_bytes;
+  if (budget == 0 && host_room == 0) return p.max_tokens();
   const uint64_t taken = p.always_bytes() + p.baseline_bytes() + beside;
-  const uint64_t room = budget > taken ? budget - taken : 0;
+  const uint64_t room = budget == 0 ? UINT64_MAX : budget > taken ? budget - taken : 0;
+  const auto fits = [&](int64_t tokens) {
+    return p.train_bytes(tokens) <= room && (host_room == 0 || p.host_bytes(tokens) <= host_room);
+  };
   int64_t low = 0, high = (p.max_tokens() - least) / kTokenStep;  // steps above the least
   while (low < high) {
     const int64_t middle = (low + high + 1) / 2;
-    if (p.train_bytes(least + middle * kTokenStep) <= room)
+    if (fits(least + middle * kTokenStep))
       low = middle;
     else
       high = middle - 1;
@@ -154,6 +171,9 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
   } else {
     arena("engine workspace", "always", rollout);
     arena(p.has_forwards() ? "forward workspace" : "training workspace", "always", train);
+  }
+  if (p.has_trainer()) {
+    arena(kHostWorkspace, "always", p.host_bytes(plan.max_tokens));
   }
   if (p.has_engine()) {
     part("KV pool", "rollout", plan.kv_bytes);
@@ -261,9 +281,11 @@ PlanDeficit deficit_of(const Planner& p, uint64_t budget) {
   const auto lack = [](uint64_t needed, uint64_t most) {
     return needed > most ? needed - most : uint64_t{0};
   };
-  if (budget == 0) return {};
+  const uint64_t host_budget = p.settings().runtime.host_memory_budget_bytes;
+  const uint64_t host = host_budget == 0 ? 0 : lack(p.host_bytes(p.min_tokens()), host_budget);
+  if (budget == 0) return {0, 0, host};
   const uint64_t share = p.has_engine() ? lack(p.min_shared(), share_of(p.settings(), budget)) : 0;
-  return {lack(p.min_total(), budget), share};
+  return {lack(p.min_total(), budget), share, host};
 }
 
 MemoryPlan lay_out(const PlanRequest& request) {
@@ -281,7 +303,7 @@ MemoryPlan lay_out(const PlanRequest& request) {
   choose_sizes(request, p, usable_budget(settings), plan);
   describe_phase(p, plan, request.use);
   for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;
-  plan.total_bytes = plan.arena_bytes + plan.baseline_bytes;
+  plan.total_bytes = plan.device_bytes() + plan.baseline_bytes;
   return plan;
 }
 
@@ -290,6 +312,7 @@ MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanU
   const PlanRequest request{settings, &models, use, threads, &device};
   throw_violations(request);
   const uint64_t budget = usable_budget(settings);
+  check_host_budget(request.planner());
   check_budget(request, budget);
   MemoryPlan plan = lay_out(request);
   if (budget != 0 && plan.total_bytes > budget) refuse(request, plan.total_bytes);

@@ -55,15 +55,18 @@ struct PlanEntry {
   MemorySpace space = MemorySpace::kHost;  // of a device that has memory of its own, or the host's
 };
 
+// The arena in host memory: activations that leave the device.
+inline constexpr const char* kHostWorkspace = "host workspace";
+
 struct MemoryPlan {
-  OptionSet options;                         // that it was made for
-  std::vector<PlanEntry> arenas;             // as the ledger will list them
-  std::vector<PlanEntry> parts;              // of the workspaces, by phase
-  std::vector<PlanEntry> outside;            // outside arenas: what baseline_bytes is made of
-  uint64_t arena_bytes = 0;                  // sum of arenas
-  uint64_t baseline_bytes = 0;               // estimate of what is held outside arenas
-  uint64_t total_bytes = 0;                  // arenas and baseline: compared with the budget
-  uint64_t least_bytes = 0;                  // total of the smallest plan: the least usable budget
+  OptionSet options;               // that it was made for
+  std::vector<PlanEntry> arenas;   // as the ledger will list them
+  std::vector<PlanEntry> parts;    // of the workspaces, by phase
+  std::vector<PlanEntry> outside;  // outside arenas: what baseline_bytes is made of
+  uint64_t arena_bytes = 0;        // sum of arenas
+  uint64_t baseline_bytes = 0;     // estimate of what is held outside arenas
+  uint64_t total_bytes = 0;        // those of the device, and baseline: what a budget holds
+  uint64_t least_bytes = 0;        // total of the smallest plan: the least usable budget
   std::function<std::vector<Knob>()> knobs;  // finds what would save memory, in order
 
   Dtype compute = Dtype::kF32;
@@ -81,6 +84,9 @@ struct MemoryPlan {
   uint64_t train_workspace_bytes = 0;  // of forwards without a trainer, too
   uint64_t teacher_kept_offset = 0;    // into the training workspace, with a teacher of whole rows
 
+  // Arenas in the memory that runtime.memory_budget_bytes is for.
+  uint64_t device_bytes() const { return arena_bytes - host_bytes(); }
+  uint64_t host_bytes() const { return bytes_of(kHostWorkspace); }
   uint64_t bytes_of(const std::string& arena) const;  // 0 when the plan has no such arena
   uint64_t arena_bytes_in(MemorySpace space) const;
   // Splits kv_bytes + engine_workspace_bytes at `begin` among the engines.

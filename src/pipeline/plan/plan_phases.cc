@@ -34,7 +34,7 @@ std::vector<PlanEntry> plan_phases(const MemoryPlan& plan) {
   const bool shares = bytes_in(plan.arenas, kShared) != 0;
   std::vector<PlanEntry> phases;
   for (const std::string& name : names) {
-    uint64_t bytes = plan.arena_bytes - bytes_in(plan.arenas, kShared);
+    uint64_t bytes = plan.device_bytes() - bytes_in(plan.arenas, kShared);
     if (shares) bytes += workspace_in(plan, name);
     bytes += bytes_in(plan.outside, "always") + bytes_in(plan.outside, name);
     phases.push_back({name, name, bytes});

@@ -35,7 +35,8 @@ void throw_violations(const PlanRequest& request);
 struct PlanDeficit {
   uint64_t total = 0;  // of the budget
   uint64_t share = 0;  // of engine.memory_fraction of it
-  uint64_t sum() const { return total + share; }
+  uint64_t host = 0;   // of runtime.host_memory_budget_bytes
+  uint64_t sum() const { return total + share + host; }
 };
 // budget: the usable one; 0: no limit.
 PlanDeficit deficit_of(const Planner& planner, uint64_t budget);

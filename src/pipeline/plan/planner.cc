@@ -46,10 +46,9 @@ int64_t samples_at_once(const Settings& settings, PlanUse use) {
 
 // The training token budget that options set, or 0. With a fixed number of sequences it is the
 // longest sequence.
-int64_t fixed_tokens_of(const Settings& settings, int64_t max_model_len) {
+int64_t fixed_tokens_of(const Settings& settings, int64_t longest) {
   const BatchRules batch = batch_rules_from(settings);
-  if (batch.micro_batch_size > 0)
-    return std::max<int64_t>(1, max_model_len - 1 + last_rows(settings));
+  if (batch.micro_batch_size > 0) return std::max<int64_t>(1, longest - 1 + last_rows(settings));
   const bool by_length = batch.seq_len != 0 && batch.packed;
   return by_length ? batch.seq_len : settings.trainer.max_tokens_per_device;
 }
@@ -71,9 +70,10 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
       compute_(compute_dtype_of(settings, device)),
       threads_(threads != 0 ? threads : thread_count_of(settings)),
       max_model_len_(effective_model_len(settings, config_.max_position)),
+      longest_trained_(has_trainer() ? trained_length(settings, max_model_len_) : max_model_len_),
       max_new_tokens_(std::max(settings.sampling.max_new_tokens, settings.eval.max_new_tokens)),
       samples_(samples_at_once(settings, use)),
-      fixed_tokens_(fixed_tokens_of(settings, max_model_len_)),
+      fixed_tokens_(fixed_tokens_of(settings, longest_trained_)),
       num_engines_(settings.engine.num_engines),
       batch_(batch_rules_from(settings)),
       kv_(kv_shape(config_, compute_, kv_format_of(settings, compute_))),
@@ -305,6 +305,12 @@ uint64_t Planner::train_bytes(int64_t max_tokens) const {
   return most;
 }
 
+uint64_t Planner::host_bytes(int64_t max_tokens) const {
+  if (!has_trainer()) return 0;
+  const uint64_t policy = train_sizes(max_tokens).host_workspace;
+  return has_critic() ? std::max(policy, critic_sizes(max_tokens).host_workspace) : policy;
+}
+
 uint64_t Planner::logprob_bytes(int64_t max_tokens) const {
   if (!has_trainer()) return 0;
   const StepOptions policy =
@@ -327,7 +333,7 @@ int64_t Planner::step_samples() const {
 }
 
 int64_t Planner::min_tokens() const {
-  return fixed_tokens_ != 0 ? fixed_tokens_ : up_to_step(batch_.padded(max_model_len_));
+  return fixed_tokens_ != 0 ? fixed_tokens_ : up_to_step(batch_.padded(longest_trained_));
 }
 
 int64_t Planner::max_tokens() const {
@@ -336,7 +342,7 @@ int64_t Planner::max_tokens() const {
   const int64_t units = trained_units(settings_);
   const CheckedI64 per_minibatch = CheckedI64(ceil_div(units, batch_.minibatches(units))) *
                                    CheckedI64(samples_together(settings_.algo.objective));
-  const int64_t longest = batch_.padded(max_model_len_);
+  const int64_t longest = batch_.padded(longest_trained_);
   const int64_t whole = (per_minibatch * CheckedI64(longest)).get();
   return std::max(min_tokens(), std::min(kMaxTokens, up_to_step(whole)));
 }

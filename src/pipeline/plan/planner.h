@@ -64,6 +64,8 @@ class Planner {
   // KV of all engines, then their workspaces, each 64-byte aligned.
   uint64_t rollout_bytes(int64_t blocks) const;
   uint64_t train_bytes(int64_t max_tokens) const;  // of forwards without a trainer, too
+  // In host memory, of whichever role needs more; 0 if no activations go there.
+  uint64_t host_bytes(int64_t max_tokens) const;
   TrainerSizes train_sizes(int64_t max_tokens) const;
   // max_tokens is the policy's.
   TrainerSizes critic_sizes(int64_t max_tokens) const;
@@ -113,7 +115,7 @@ class Planner {
   PlanUse use_;
   Dtype compute_;
   int threads_;
-  int64_t max_model_len_, max_new_tokens_, samples_, fixed_tokens_, num_engines_;
+  int64_t max_model_len_, longest_trained_, max_new_tokens_, samples_, fixed_tokens_, num_engines_;
   BatchRules batch_;
   KvShape kv_;
   EngineOptions engine_;

@@ -401,7 +401,10 @@ void check_for_use(const LoadedModel& model, const Settings& settings, PlanUse u
 void require_room(const Runtime& runtime, const std::string& what, uint64_t bytes,
                   uint64_t baseline_bytes) {
   const uint64_t budget = runtime.usable_budget();
-  const uint64_t held = runtime.ledger().bytes() + baseline_bytes;
+  uint64_t held = baseline_bytes;
+  for (const ArenaLedger::Entry& e : runtime.ledger().entries()) {
+    if (e.name != kHostWorkspace) held += e.bytes;
+  }
   if (budget == 0 || (held <= budget && bytes <= budget - held)) return;
   throw Error(Code::kResourceExhausted, str(what, " needs ", bytes, " bytes in addition to the ",
                                             held, " in use, but ", budget_text(runtime.settings())))

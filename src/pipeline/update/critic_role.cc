@@ -8,22 +8,22 @@
 namespace rl {
 
 std::unique_ptr<CriticRole> CriticRole::make(const LoadedModel& policy, const Settings& settings,
-                                             const MemoryPlan& plan, std::byte* workspace) {
+                                             const MemoryPlan& plan, const Memory& memory) {
   if (!has_critic(settings)) return nullptr;
-  return std::unique_ptr<CriticRole>(new CriticRole(policy, settings, plan, workspace));
+  return std::unique_ptr<CriticRole>(new CriticRole(policy, settings, plan, memory));
 }
 
 CriticRole::CriticRole(const LoadedModel& policy, const Settings& settings, const MemoryPlan& plan,
-                       std::byte* workspace)
+                       const Memory& memory)
     : max_tokens_(plan.max_tokens),
       max_sequence_(plan.max_model_len),
       step_samples_(plan.step_samples),
       warmup_steps_(static_cast<uint64_t>(settings.algo.critic_warmup_steps)),
       model_(load_critic(policy, settings)),
       critic_(*model_, critic_options_from(settings, max_tokens_, max_sequence_, step_samples_),
-              workspace,
+              memory.workspace,
               {&policy.runtime().tracer(), TraceLane::kTrain, &policy.runtime().clock(),
-               &policy.runtime().compute_queue()}) {}
+               &policy.runtime().compute_queue(), memory.host}) {}
 
 void CriticRole::save(const CriticRole* role, const LoadedModel& policy, const std::string& dir,
                       Dtype dtype, bool replace_existing) {

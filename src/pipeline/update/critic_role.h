@@ -14,10 +14,13 @@ namespace rl {
 
 class CriticRole {
  public:
-  // Null unless algo.advantage is gae. workspace: plan.train_workspace_bytes, shared with the
-  // trainer. The caller holds the compute lease.
+  struct Memory {          // shared with the trainer
+    std::byte* workspace;  // plan.train_workspace_bytes
+    std::byte* host;       // plan.host_bytes, or null
+  };
+  // Null unless algo.advantage is gae. The caller holds the compute lease.
   static std::unique_ptr<CriticRole> make(const LoadedModel& policy, const Settings& settings,
-                                          const MemoryPlan& plan, std::byte* workspace);
+                                          const MemoryPlan& plan, const Memory& memory);
 
   Critic& critic() { return critic_; }
   // Writes the critic as LoadedModel::save writes the policy: a model for sequence classification.
@@ -33,7 +36,7 @@ class CriticRole {
 
  private:
   CriticRole(const LoadedModel& policy, const Settings& settings, const MemoryPlan& plan,
-             std::byte* workspace);
+             const Memory& memory);
 
   const int64_t max_tokens_, max_sequence_, step_samples_;
   uint64_t warmup_steps_;

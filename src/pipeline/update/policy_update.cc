@@ -14,6 +14,7 @@ namespace rl {
 struct PolicyUpdate::InProgress {
   InProgress(LoadedModel& model, const Trainer& trainer) : watch(model, &trainer) {}
   StepWatch watch;
+  SampleCut::Batch cut;  // of which the batch is made
   PreparedBatch batch;
   bool trains_policy = true;  // false while the critic warms up
 };
@@ -27,16 +28,18 @@ PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const M
                            std::byte* workspace)
     : model_(model),
       sizes_{plan.max_tokens, plan.max_model_len, plan.step_samples},
+      host_workspace_(kHostWorkspace, plan.host_bytes(), Touch::kLater, &model.runtime().ledger()),
+      cut_(settings),
       preparation_(settings),
       kl_(settings),
       averaged_reference_(settings.reference.weights == ReferenceWeights::kEma),
       reference_(load_reference(model, settings)) {
   Runtime& runtime = model.runtime();
-  trainer_ = std::make_unique<Trainer>(model.model(), reference_.get(), trainer_options(settings),
-                                       workspace,
-                                       TrainerTools{&runtime.tracer(), TraceLane::kTrain,
-                                                    &runtime.clock(), &runtime.compute_queue()});
-  critic_ = CriticRole::make(model, settings, plan, workspace);
+  trainer_ = std::make_unique<Trainer>(
+      model.model(), reference_.get(), trainer_options(settings), workspace,
+      TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock(), &runtime.compute_queue(),
+                   host_workspace_.data()});
+  critic_ = CriticRole::make(model, settings, plan, {workspace, host_workspace_.data()});
   teacher_ = TeacherRole::make(model, settings, plan, workspace);
   if (teacher_ != nullptr) trainer_->set_row_teacher(teacher_->rows());
   refresh_reference();
@@ -96,7 +99,9 @@ std::unique_ptr<PolicyUpdate::InProgress> PolicyUpdate::start(uint64_t steps_don
 
 void PolicyUpdate::begin(const ScoredSamples& batch, uint64_t steps_done) {
   auto update = start(steps_done);
-  update->batch = preparation_.prepare(batch, workers());
+  update->cut = cut_.apply(batch);
+  update->batch = preparation_.prepare(update->cut.view(), workers());
+  cut_.count(update->cut, update->batch.metrics);
   if (update->trains_policy) trainer_->begin(update->batch.train);
   current_ = std::move(update);
 }
@@ -104,7 +109,10 @@ void PolicyUpdate::begin(const ScoredSamples& batch, uint64_t steps_done) {
 void PolicyUpdate::begin_given(std::span<const SamplePtr> samples, std::span<const double> scores,
                                std::span<const double> advantages, uint64_t steps_done) {
   auto update = start(steps_done);
-  update->batch = preparation_.prepare_given(samples, scores, advantages, workers());
+  update->cut = cut_.apply({samples, scores});
+  update->batch =
+      preparation_.prepare_given(update->cut.view().samples, scores, advantages, workers());
+  cut_.count(update->cut, update->batch.metrics);
   if (update->trains_policy) trainer_->begin(update->batch.train);
   current_ = std::move(update);
 }
@@ -198,10 +206,12 @@ void PolicyUpdate::check_divisible(const GradientBatch& batch) const {
 void PolicyUpdate::begin_gradients(const GradientBatch& batch) {
   auto update = start(0);
   check_divisible(batch);
-  const ScoredSamples& scored = batch.scored;
+  update->cut = cut_.apply(batch.scored);
+  const ScoredSamples scored = update->cut.view();
   update->batch = batch.advantages ? preparation_.prepare_given(scored.samples, scored.scores,
                                                                 *batch.advantages, workers())
                                    : preparation_.prepare(scored, workers());
+  cut_.count(update->cut, update->batch.metrics);
   // They live until the update is applied, also if the caller's batch ends before.
   std::vector<SamplePtr>& samples = update->batch.completed.samples;
   if (samples.empty()) samples.assign(scored.samples.begin(), scored.samples.end());
@@ -255,6 +265,7 @@ bool PolicyUpdate::abandon() {
 
 UpdateResult PolicyUpdate::without_samples() {
   PreparedBatch batch = preparation_.prepare({}, workers());
+  cut_.count({}, batch.metrics);
   UpdateResult out;
   if (critic_ != nullptr) critic_->step(batch);
   out.metrics = std::move(batch.metrics);
@@ -289,6 +300,7 @@ void PolicyUpdate::save_critic(const std::string& dir, Dtype dtype, bool replace
 
 std::vector<std::span<std::byte>> PolicyUpdate::memory() {
   std::vector<std::span<std::byte>> memory = trainer_->memory();
+  if (host_workspace_.bytes() != 0) memory.push_back(host_workspace_.span());
   if (critic_ == nullptr) return memory;
   const std::vector<std::span<std::byte>> more = critic_->critic().memory();
   memory.insert(memory.end(), more.begin(), more.end());

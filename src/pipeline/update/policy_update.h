@@ -15,6 +15,7 @@
 #include "pipeline/update/batch_preparation.h"
 #include "pipeline/update/critic_role.h"
 #include "pipeline/update/kl_coefficient.h"
+#include "pipeline/update/sample_cut.h"
 #include "pipeline/update/teacher_role.h"
 #include "train/trainer.h"
 
@@ -43,7 +44,7 @@ std::string checkpoint_digest(const OptionSet& options, const MemoryPlan& plan,
 class PolicyUpdate {
  public:
   // workspace: plan.train_workspace_bytes, 64-byte aligned. model and workspace outlive it; the
-  // caller holds the compute lease.
+  // caller holds the compute lease. Reserves what the plan has in host memory.
   PolicyUpdate(LoadedModel& model, const Settings& settings, const MemoryPlan& plan,
                std::byte* workspace);
   ~PolicyUpdate();
@@ -126,6 +127,8 @@ class PolicyUpdate {
 
   LoadedModel& model_;
   const Sizes sizes_;
+  const Arena host_workspace_;  // of trainer and critic
+  SampleCut cut_;
   BatchPreparation preparation_;
   KlCoefficient kl_;
   bool averaged_reference_;  // reference.weights = ema

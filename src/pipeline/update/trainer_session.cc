@@ -25,7 +25,7 @@ TrainerSession::TrainerSession(std::shared_ptr<LoadedModel> model, const Setting
   const uint64_t others = model_->model().arena_bytes() + plan.bytes_of("matmul workspace") +
                           plan.bytes_of("engine workspace");
   with_knobs(plan, [&] {
-    require_room(runtime, "the trainer", plan.arena_bytes - others, plan.baseline_bytes);
+    require_room(runtime, "the trainer", plan.device_bytes() - others, plan.baseline_bytes);
     const ComputeLease lease(runtime, "making a trainer");
     impl_ = std::make_unique<Impl>(*model_, settings, plan);
   });
