@@ -146,7 +146,8 @@ enum {
   RL_CONFLICT = 44,       /* options contradict one another */
   RL_LATE = 50,           /* the sample's group was dropped before its reward came */
   RL_DUPLICATE = 51,      /* the sample was scored or put before */
-  RL_NON_FINITE = 52      /* NaN or an infinity where a number is needed */
+  RL_NON_FINITE = 52,     /* NaN or an infinity where a number is needed */
+  RL_DEVICE_LOST = 60     /* a fault ended the GPU for this process; only destroying works */
 };
 
 /* Handles. */

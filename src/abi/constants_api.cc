@@ -289,6 +289,7 @@ RL_SAME(RL_CONFLICT, Code::kConflict);
 RL_SAME(RL_LATE, Code::kLate);
 RL_SAME(RL_DUPLICATE, Code::kDuplicate);
 RL_SAME(RL_NON_FINITE, Code::kNonFinite);
+RL_SAME(RL_DEVICE_LOST, Code::kDeviceLost);
 #undef RL_SAME
 
 }  // namespace

@@ -74,6 +74,8 @@ const char* code_name(Code code) {
       return "RL_DUPLICATE";
     case Code::kNonFinite:
       return "RL_NON_FINITE";
+    case Code::kDeviceLost:
+      return "RL_DEVICE_LOST";
   }
   return "RL_UNKNOWN_CODE";
 }

@@ -48,6 +48,7 @@ enum class Code : int32_t {
   kLate = 50,
   kDuplicate = 51,
   kNonFinite = 52,
+  kDeviceLost = 60,
 };
 
 // The stable text name of a code: "RL_OUT_OF_RANGE".

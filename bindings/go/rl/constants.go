@@ -104,6 +104,9 @@ const (
 
 	// ErrNonFinite is RL_NON_FINITE: NaN or an infinity where a number is needed.
 	ErrNonFinite Code = 52
+
+	// ErrDeviceLost is RL_DEVICE_LOST: a fault ended the GPU for this process; only destroying works.
+	ErrDeviceLost Code = 60
 )
 
 // OptionType: Types of options.

@@ -75,6 +75,8 @@ class Code(OpenEnum):
     DUPLICATE = 51
     # NaN or an infinity where a number is needed
     NON_FINITE = 52
+    # a fault ended the GPU for this process; only destroying works
+    DEVICE_LOST = 60
 
 
 class ErrorField(OpenEnum):

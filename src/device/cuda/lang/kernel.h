@@ -1,5 +1,6 @@
 // The language of kernels: what a kernel may use besides plain C++. The emulated build has a header
-// of the same name, found first, with the same functions; so a kernel that compiles here runs there.
+// of the same name, found first, with the same functions; so a kernel that compiles here runs
+// there.
 //
 // - A kernel is `RL_KERNEL void name(Params p)`: one parameter, a plain struct. It is started by
 //   launch() (device/cuda/lang/launch.h), never with chevrons.

@@ -622,6 +622,7 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_LATE", RL_LATE as u64),
     ("RL_DUPLICATE", RL_DUPLICATE as u64),
     ("RL_NON_FINITE", RL_NON_FINITE as u64),
+    ("RL_DEVICE_LOST", RL_DEVICE_LOST as u64),
     ("RL_ERROR_MESSAGE", RL_ERROR_MESSAGE as u64),
     ("RL_ERROR_KEY", RL_ERROR_KEY as u64),
     ("RL_ERROR_EXPECTED", RL_ERROR_EXPECTED as u64),

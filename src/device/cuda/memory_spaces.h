@@ -1,0 +1,24 @@
+// The memory of a GPU as sources of arenas (core/arena.h): device memory, pinned host memory, and
+// device memory for scratch. An arena is one reservation.
+//
+// An arena of device memory is made with Touch::kLater, because the host must not touch it.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "core/arena.h"
+
+namespace rl::cuda {
+
+enum class Space : uint8_t {
+  kDevice,   // initially zero
+  kScratch,  // device memory whose content is undefined until it is written
+  kPinned,   // host memory that the device reads and writes; initially zero
+};
+
+// A source of the space on the device. Where CUDA refuses a reservation, errno is ENOMEM, or
+// ENODEV if the device is lost. Released memory may still be in use by work in a stream: release
+// waits for the device.
+std::shared_ptr<MemorySource> memory_of(Space space, int device);
+
+}  // namespace rl::cuda
