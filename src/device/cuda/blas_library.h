@@ -3,15 +3,14 @@
 #pragma once
 #include <cublasLt.h>
 
-#include <memory>
+#include <functional>
 #include <string>
 
 #include "core/error.h"
-#include "core/function_ref.h"
 
 namespace rl::cuda {
 
-// The functions that products use: RL_BLAS(blas.MatmulDescCreate(&desc, ...)).
+// The functions that products use: RL_BLAS(compute.blas()->MatmulDescCreate(&desc, ...)).
 #define RL_BLAS_FUNCTIONS(OP)      \
   OP(Create)                       \
   OP(Destroy)                      \
@@ -40,24 +39,31 @@ struct BlasFunctions {
 #undef RL_BLAS_ENTRY
 };
 
-// A library in memory with one handle of the current device.
+// Where the functions come from.
+struct BlasSymbols {
+  std::string file;
+  std::function<void*(const char* name)> find;  // null: there is no such function
+};
+// The first library of a known version. Error(kNotInBuild) naming every file that was tried if
+// there is none.
+BlasSymbols blas_symbols();
+
+// The functions with one handle of the current device. Error(kNotInBuild) if one is absent.
 class BlasLibrary {
  public:
-  virtual ~BlasLibrary() = default;
-  const BlasFunctions& functions() const { return functions_; }
+  explicit BlasLibrary(const BlasSymbols& symbols);
+  ~BlasLibrary();
+  BlasLibrary(const BlasLibrary&) = delete;
+
   const BlasFunctions* operator->() const { return &functions_; }
   cublasLtHandle_t handle() const { return handle_; }
   const std::string& name() const { return name_; }  // with its version
 
- protected:
+ private:
   BlasFunctions functions_;
   cublasLtHandle_t handle_ = nullptr;
   std::string name_;
 };
-
-// Error(kNotInBuild) naming every name that was tried if there is no such library, and the function
-// if it lacks one.
-std::unique_ptr<BlasLibrary> open_blas();
 
 [[noreturn]] void fail_blas(cublasStatus_t status, const char* statement,
                             const std::string& detail);

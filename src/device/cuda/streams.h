@@ -16,6 +16,7 @@ class DeviceScope {
   DeviceScope(const DeviceScope&) = delete;
 
  private:
+  const int device_;
   int previous_ = 0;
 };
 

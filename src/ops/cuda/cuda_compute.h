@@ -11,6 +11,7 @@
 #include <string>
 
 #include "device/cuda/blas_library.h"
+#include "device/cuda/ranges.h"
 #include "device/cuda/scratch.h"
 #include "device/cuda/staging.h"
 #include "device/cuda/streams.h"
@@ -20,24 +21,27 @@ namespace rl::cuda {
 
 class Products;  // ops/cuda/products.h
 
-// Bytes that a CudaCompute reserves.
-struct CudaSizes {
+// How a CudaCompute is made.
+struct CudaOptions {
   uint64_t scratch_bytes = uint64_t{256} << 20;
-  uint64_t staging_bytes = uint64_t{16} << 20;
+  uint64_t staging_bytes = uint64_t{16} << 20;  // a multiple of 256
+  RangeFunctions ranges = {};                   // around each op
 };
 
 class CudaCompute final : public Compute {
  public:
-  // The device's index; sizes as CudaDevice says.
   CudaCompute(const Device& device, int device_index, Executor& executor, Dtype dtype,
-              const CudaSizes& sizes, ArenaLedger* ledger);
+              const CudaOptions& options, ArenaLedger* ledger);
   ~CudaCompute() override;
-  bool exact() const override;
+  // Products are checked when they are made; a shape that fails takes a product of its own order.
+  bool exact() const override { return true; }
   const std::string& implementation() const override { return implementation_; }
 
-  // Whether a fault has ended the device for this process; then only destruction works.
-  bool lost() const { return lost_; }
-  void lose() { lost_ = true; }
+  // Error(kDeviceLost), with the first fault, once a fault has ended the device for this process.
+  // Then only destruction works.
+  void require_device() const;
+  void lose(const Error& fault) { lost_ = fault.message; }
+  const RangeFunctions& ranges() const { return ranges_; }
 
   int device_index() const { return device_index_; }
   Executor& executor() { return executor_; }  // of host work, such as for_each_row
@@ -78,20 +82,21 @@ class CudaCompute final : public Compute {
                       stream());
   }
 
-  BlasLibrary& blas() { return *blas_; }
+  BlasLibrary& blas() { return blas_; }
   // Made with the Compute, by Products(CudaCompute&), when everything above is ready.
   Products& products() { return *products_; }
 
  private:
   const int device_index_;
   Executor& executor_;
-  bool lost_ = false;
+  const RangeFunctions ranges_;
+  std::string lost_;  // the fault
   // Where the two reservations below come from.
   ArenaLedger scratch_ledger_, staging_ledger_;
   Stream stream_;
   Scratch scratch_;
   Staging staging_;
-  std::unique_ptr<BlasLibrary> blas_;
+  BlasLibrary blas_;
   std::unique_ptr<Products> products_;
   std::string implementation_;
 };

@@ -1,0 +1,66 @@
+// Construction order: the device is current in the thread; reservations, cublasLt, products.
+#include "ops/cuda/cuda_compute.h"
+
+#include <algorithm>
+
+#include "device/cuda/devices.h"
+#include "device/cuda/memory_spaces.h"
+#include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/products.h"
+
+namespace rl::cuda {
+namespace {
+
+// Left to uploads when an op takes its rows in parts.
+constexpr uint64_t kScratchMargin = uint64_t{1} << 20;
+
+BlasLibrary blas_of(int device_index) {
+  const DeviceScope scope(device_index);
+  return BlasLibrary(blas_symbols());
+}
+
+}  // namespace
+
+CudaCompute::CudaCompute(const Device& device, int device_index, Executor& executor, Dtype dtype,
+                         const CudaOptions& options, ArenaLedger* ledger)
+    : Compute(cuda_ops(), {device, dtype, executor.num_threads(), ledger}),
+      device_index_(device_index),
+      executor_(executor),
+      ranges_(options.ranges),
+      scratch_ledger_(memory_of(Space::kScratch, device_index)),
+      staging_ledger_(memory_of(Space::kPinned, device_index)),
+      stream_(device_index),
+      scratch_(Arena("cuda scratch", options.scratch_bytes, Touch::kLater, &scratch_ledger_)),
+      staging_(device_index,
+               Arena("cuda staging", options.staging_bytes, Touch::kNow, &staging_ledger_)),
+      blas_(blas_of(device_index)) {
+  const DeviceScope scope(device_index);
+  products_ = std::make_unique<Products>(*this);
+  implementation_ = blas_.name();
+}
+
+// The memory that is freed next may still be in use by the stream.
+CudaCompute::~CudaCompute() { static_cast<void>(cudaStreamSynchronize(stream())); }
+
+void CudaCompute::require_device() const {
+  if (lost_.empty()) return;
+  throw Error(Code::kDeviceLost, str("cuda: the device ", device_index_,
+                                     " was lost to this process by a fault: ", lost_));
+}
+
+int64_t CudaCompute::scratch_rows(int64_t row_bytes) const {
+  const uint64_t left = scratch_.left(), margin = std::min(kScratchMargin, left / 4);
+  return std::max<int64_t>(1,
+                           static_cast<int64_t>(left - margin) / std::max<int64_t>(1, row_bytes));
+}
+
+void CudaCompute::upload_to(const void* host, void* device, uint64_t bytes) {
+  staging_.upload(host, static_cast<std::byte*>(device), bytes, stream());
+}
+
+// Tasks are host code, which reads and writes memory of the host.
+void for_each_row(Compute& compute, const ForEachRowArgs& args) {
+  cuda_of(compute).executor().parallel_for(args.count, args.task);
+}
+
+}  // namespace rl::cuda

@@ -1,0 +1,38 @@
+// Slices only say where gate and up rows lie and how wide vocabulary tiles are; the bytes of a
+// packed matrix are plain rows, so that any product may read any of them.
+#include "ops/cuda/cuda_device.h"
+
+#include "core/checked.h"
+#include "device/cuda/devices.h"
+
+namespace rl::cuda {
+
+PackedShape CudaDevice::plan_packed(const SliceRule& rule, Dtype compute) const {
+  PackedShape shape;
+  shape.k = rule.k;
+  shape.slices = cut_slices(rule);
+  shape.cut = rule.cut;
+  shape.bytes = (Checked<uint64_t>(rule.k) * Checked<uint64_t>(rule.n) *
+                 Checked<uint64_t>(dtype_bytes(compute)))
+                    .align_up(ArenaPlan::kAlignment)
+                    .get();
+  return shape;
+}
+
+uint64_t CudaDevice::workspace_bytes(int) const {
+  return options_.scratch_bytes + options_.staging_bytes;
+}
+
+std::unique_ptr<Compute> CudaDevice::make_compute(Executor& executor, Dtype dtype,
+                                                  ArenaLedger* ledger) const {
+  const std::vector<DeviceFacts> devices = list_devices();
+  if (static_cast<size_t>(index_) >= devices.size()) {
+    throw Error(Code::kUnsupported, str("cuda: unavailable, because there is no device ", index_,
+                                        "; this machine has ", devices.size()))
+        .with_key("runtime.device_index");
+  }
+  require_code_for(devices[static_cast<size_t>(index_)], index_);
+  return std::make_unique<CudaCompute>(*this, index_, executor, dtype, options_, ledger);
+}
+
+}  // namespace rl::cuda
