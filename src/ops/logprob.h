@@ -34,7 +34,7 @@ struct RowStats {
   float entropy;  // nats
 };
 // For the id whose scaled logit is z.
-inline float log_prob(float z, const RowStats& row) { return (z - row.max) - row.log_sum; }
+constexpr float log_prob(float z, const RowStats& row) { return (z - row.max) - row.log_sum; }
 
 // Combines `count` tiles in order.
 RowStats combine_tiles(const TileStats* tiles, int64_t count);
