@@ -1,4 +1,4 @@
-// Launches of the GPU. The emulation starts kernels itself and does not compile this file.
+// Launches. A shape is checked here, because CUDA's own refusal does not name its parts.
 #include "device/cuda/cuda_calls.h"
 
 namespace rl::cuda {
