@@ -3,8 +3,8 @@
 # which RlCuda.cmake makes a plugin. DEPS are the top folders named in its rows of src/LAYERS.
 function(rl_layer name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
-  list(FILTER sources EXCLUDE REGEX "/cuda/")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cc)
+  list(FILTER sources EXCLUDE REGEX "(^|/)cuda/")
   add_library(rl_${name} STATIC ${sources})
   target_include_directories(rl_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   list(TRANSFORM ARG_DEPS PREPEND rl_)
