@@ -2,9 +2,9 @@
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/kernel.h"
 #include "device/cuda/lang/launch.h"
-#include "ops/cuda/kernels/element_blocks.h"
-#include "ops/cuda/kernels/optimizer_kernels.h"
-#include "ops/cuda/kernels/row_team.h"
+#include "ops/cuda/kernels/rows/element_blocks.h"
+#include "ops/cuda/kernels/rows/optimizer_kernels.h"
+#include "ops/cuda/kernels/rows/row_team.h"
 
 namespace rl::cuda {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "core/dtype.h"
-#include "ops/cuda/kernels/norm_params.h"
+#include "ops/cuda/kernels/rows/norm_params.h"
 
 namespace rl::cuda {
 

@@ -2,8 +2,8 @@
 // wrong dimension for mma: ldmatrix transposes them.
 #include "core/dtype.h"
 #include "device/cuda/lang/launch.h"
-#include "ops/cuda/kernels/gradient_product.h"
-#include "ops/cuda/kernels/product_tiles.h"
+#include "ops/cuda/kernels/products/gradient_product.h"
+#include "ops/cuda/kernels/products/product_tiles.h"
 
 namespace rl::cuda {
 namespace {

@@ -1,9 +1,9 @@
 // A warp for each tile of each row, then a warp for each row.
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/launch.h"
-#include "ops/cuda/kernels/head_logprob.h"
-#include "ops/cuda/kernels/lane_values.h"
-#include "ops/cuda/kernels/row_team.h"
+#include "ops/cuda/kernels/head/head_logprob.h"
+#include "ops/cuda/kernels/head/lane_values.h"
+#include "ops/cuda/kernels/rows/row_team.h"
 
 namespace rl::cuda {
 namespace {

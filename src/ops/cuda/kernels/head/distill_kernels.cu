@@ -1,8 +1,8 @@
 // A block for each row: the sums, then the derivatives.
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/launch.h"
-#include "ops/cuda/kernels/distill_kernels.h"
-#include "ops/cuda/kernels/row_team.h"
+#include "ops/cuda/kernels/head/distill_kernels.h"
+#include "ops/cuda/kernels/rows/row_team.h"
 
 namespace rl::cuda {
 namespace {

@@ -4,8 +4,8 @@
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/kernel.h"
 #include "device/cuda/lang/launch.h"
-#include "ops/cuda/kernels/element_blocks.h"
-#include "ops/cuda/kernels/packing_kernels.h"
+#include "ops/cuda/kernels/rows/element_blocks.h"
+#include "ops/cuda/kernels/rows/packing_kernels.h"
 
 namespace rl::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
-#include "ops/cuda/kernels/product_params.h"
+#include "ops/cuda/kernels/products/product_params.h"
 
 namespace rl::cuda {
 

@@ -3,8 +3,8 @@
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/kernel.h"
 #include "device/cuda/lang/launch.h"
-#include "ops/cuda/kernels/norm_kernels.h"
-#include "ops/cuda/kernels/norm_row.h"
+#include "ops/cuda/kernels/rows/norm_kernels.h"
+#include "ops/cuda/kernels/rows/norm_row.h"
 
 namespace rl::cuda {
 namespace {

@@ -2,8 +2,8 @@
 // i, i + 16, ... and columns j, j + 16, ... of the tile.
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/launch.h"
-#include "ops/cuda/kernels/gradient_product.h"
-#include "ops/cuda/kernels/product_tiles.h"
+#include "ops/cuda/kernels/products/gradient_product.h"
+#include "ops/cuda/kernels/products/product_tiles.h"
 
 namespace rl::cuda {
 namespace {

@@ -2,7 +2,7 @@
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/kernel.h"
 #include "device/cuda/lang/launch.h"
-#include "ops/cuda/kernels/vector_gradients_kernels.h"
+#include "ops/cuda/kernels/rows/vector_gradients_kernels.h"
 
 namespace rl::cuda {
 namespace {

@@ -2,8 +2,8 @@
 // nears 1.
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/launch.h"
-#include "ops/cuda/kernels/element_blocks.h"
-#include "ops/cuda/kernels/head_gradient.h"
+#include "ops/cuda/kernels/head/head_gradient.h"
+#include "ops/cuda/kernels/rows/element_blocks.h"
 
 namespace rl::cuda {
 namespace {

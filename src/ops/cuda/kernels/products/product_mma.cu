@@ -2,8 +2,8 @@
 // that cp.async fills two steps ahead.
 #include "core/dtype.h"
 #include "device/cuda/lang/launch.h"
-#include "ops/cuda/kernels/product_mma.h"
-#include "ops/cuda/kernels/product_tiles.h"
+#include "ops/cuda/kernels/products/product_mma.h"
+#include "ops/cuda/kernels/products/product_tiles.h"
 
 namespace rl::cuda {
 namespace {

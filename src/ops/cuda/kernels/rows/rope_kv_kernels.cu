@@ -2,9 +2,9 @@
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/kernel.h"
 #include "device/cuda/lang/launch.h"
-#include "ops/cuda/kernels/element_blocks.h"
-#include "ops/cuda/kernels/norm_row.h"
-#include "ops/cuda/kernels/rope_kv_kernels.h"
+#include "ops/cuda/kernels/rows/element_blocks.h"
+#include "ops/cuda/kernels/rows/norm_row.h"
+#include "ops/cuda/kernels/rows/rope_kv_kernels.h"
 
 namespace rl::cuda {
 namespace {

@@ -5,8 +5,8 @@
 // (dy * w) * x likewise.
 #pragma once
 #include "device/cuda/lang/arithmetic.h"
-#include "ops/cuda/kernels/norm_params.h"
-#include "ops/cuda/kernels/row_team.h"
+#include "ops/cuda/kernels/rows/norm_params.h"
+#include "ops/cuda/kernels/rows/row_team.h"
 
 namespace rl::cuda {
 
