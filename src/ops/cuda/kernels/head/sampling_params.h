@@ -1,0 +1,41 @@
+// What the sampling kernels share: their results, and masses in whole units.
+//
+// A mass is a probability relative to the row's largest one, or a sum of such. Masses are added as
+// integers, in units of 2^-shift (truncated), so that no sum depends on an order and cumulative
+// masses ascend strictly wherever a mass is at least a unit. The shift leaves room for a mass of 1
+// at every id: 44 for 152k ids. Ids below a unit are never sampled.
+//
+// Drawing: of a total of T units and u in [0, 1), the target is floor(u T), at most T - 1, and the
+// choice is the smallest id whose cumulative mass is above the target.
+#pragma once
+#include <bit>
+#include <cstdint>
+
+#include "device/cuda/lang/kernel.h"
+
+namespace rl::cuda {
+
+// What the host learns of a row.
+struct SampledToken {
+  int32_t id;
+  float logprob;          // of the full softmax at temperature
+  float logprob_sampled;  // of the distribution that was sampled; greedy: 0
+  int32_t finite;         // 0: a logit of the row is not finite, and nothing else is valid
+};
+
+// Units of a mass of 1.
+inline double units_of_vocab(int64_t vocab) {
+  const int bits = std::bit_width(static_cast<uint64_t>(vocab));
+  return static_cast<double>(int64_t{1} << (62 - bits));
+}
+
+RL_DEVICE int64_t to_units(double mass, double units) { return static_cast<int64_t>(mass * units); }
+
+RL_DEVICE int64_t draw_target(double u, int64_t total) {
+  const auto target = static_cast<int64_t>(u * static_cast<double>(total));
+  return target < total ? target : total - 1;
+}
+
+RL_DEVICE bool is_finite(float x) { return x - x == 0; }
+
+}  // namespace rl::cuda
