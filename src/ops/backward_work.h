@@ -57,6 +57,14 @@ class BackwardWork {
       }
     }
   }
+  // Calls part(first_row, rows, sums) for every part of every shared prefix, in the order in which
+  // the sums are added to the prefix's rows; sums are (rows, sum width).
+  template <typename OnPart>
+  void for_each_part(const OnPart& on_part) const {
+    for (const SharedPrefix& t : shared_prefixes_)
+      for (size_t p = t.first_part; p < t.end_part; ++p)
+        on_part(t.first_row, t.rows, parts_[p].sums);
+  }
 
  private:
   struct SharedPrefix {
