@@ -11,8 +11,6 @@
 #include <bit>
 #include <cstdint>
 
-#include "device/cuda/lang/kernel.h"
-
 namespace rl::cuda {
 
 // What the host learns of a row.
@@ -28,14 +26,5 @@ inline double units_of_vocab(int64_t vocab) {
   const int bits = std::bit_width(static_cast<uint64_t>(vocab));
   return static_cast<double>(int64_t{1} << (62 - bits));
 }
-
-RL_DEVICE int64_t to_units(double mass, double units) { return static_cast<int64_t>(mass * units); }
-
-RL_DEVICE int64_t draw_target(double u, int64_t total) {
-  const auto target = static_cast<int64_t>(u * static_cast<double>(total));
-  return target < total ? target : total - 1;
-}
-
-RL_DEVICE bool is_finite(float x) { return x - x == 0; }
 
 }  // namespace rl::cuda

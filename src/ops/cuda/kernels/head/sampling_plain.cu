@@ -2,6 +2,7 @@
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/launch.h"
 #include "ops/cuda/kernels/head/lane_values.h"
+#include "ops/cuda/kernels/head/sampling_draw.h"
 #include "ops/cuda/kernels/head/sampling_plain.h"
 #include "ops/cuda/kernels/rows/row_team.h"
 

@@ -1,0 +1,77 @@
+// From hidden states to log-probs, and the way back. Statistics stay on the device; ids,
+// temperatures and gradients of rows come from the host, log-probs and values go to it.
+#include "ops/cuda/cuda_compute.h"
+#include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/kernels/head/distill_kernels.h"
+#include "ops/cuda/kernels/head/head_gradient.h"
+#include "ops/cuda/kernels/head/head_logprob.h"
+#include "ops/cuda/products.h"
+
+namespace rl::cuda {
+
+void head_logits(Compute& compute, const HeadLogitsArgs& a) {
+  CudaCompute& gpu = cuda_of(compute);
+  const auto rows = static_cast<int64_t>(a.inv_temperature.size());
+  const ColumnSlices& slices = a.w.shape().slices;
+  if (rows == 0) return;
+  gpu.products().multiply(a.w, a.x, rows, a.z);
+  measure_tiles(gpu.stream(), {.z = a.z,
+                               .inv_temperature = gpu.upload(a.inv_temperature),
+                               .tiles = a.tiles,
+                               .rows = rows,
+                               .vocab = slices.n,
+                               .width = slices.width});
+  combine_tiles(gpu.stream(), {a.tiles, a.stats, rows, slices.count()});
+}
+
+void head_logprobs(Compute& compute, const HeadLogprobsArgs& a) {
+  CudaCompute& gpu = cuda_of(compute);
+  const auto rows = static_cast<int64_t>(a.ids.size());
+  if (rows == 0) return;
+  float* const logprobs = gpu.scratch<float>(rows);
+  float* const entropies = a.entropies.empty() ? nullptr : gpu.scratch<float>(rows);
+  row_logprobs(gpu.stream(), {.z = a.z,
+                              .stats = a.stats,
+                              .ids = gpu.upload(a.ids),
+                              .logprobs = logprobs,
+                              .entropies = entropies,
+                              .rows = rows,
+                              .vocab = a.vocab});
+  gpu.download(logprobs, a.logprobs);
+  if (entropies != nullptr) gpu.download(entropies, a.entropies);
+}
+
+void distill_rows(Compute& compute, const DistillRowsArgs& a) {
+  CudaCompute& gpu = cuda_of(compute);
+  const auto rows = static_cast<int64_t>(a.weight.size());
+  if (rows == 0) return;
+  double* const value = gpu.scratch<double>(rows);
+  distill_rows(gpu.stream(), {.kind = a.params,
+                              .coef = a.coef,
+                              .weight = gpu.upload(a.weight),
+                              .student = a.student,
+                              .student_stats = a.student_stats,
+                              .teacher = a.teacher,
+                              .teacher_stats = a.teacher_stats,
+                              .value = value,
+                              .rows = rows,
+                              .vocab = a.vocab});
+  gpu.download(value, a.value);
+}
+
+void head_logits_backward(Compute& compute, const HeadLogitsBackwardArgs& a) {
+  CudaCompute& gpu = cuda_of(compute);
+  head_gradient(gpu.stream(), {.z = a.z,
+                               .stats = a.stats,
+                               .ids = gpu.upload(a.ids),
+                               .d_logprob = gpu.upload(a.d_logprob),
+                               .d_entropy = gpu.upload(a.d_entropy),
+                               .inv_temperature = gpu.upload(a.inv_temperature),
+                               .more = a.d_tempered,
+                               .d_logits = a.d_logits,
+                               .dtype = gpu.dtype(),
+                               .rows = static_cast<int64_t>(a.ids.size()),
+                               .vocab = a.vocab});
+}
+
+}  // namespace rl::cuda
