@@ -46,5 +46,15 @@ RL_DEVICE void scale_queries(const TilePairs& pairs, int index, int rows, const 
       to[row * stride + d] = load_element(s.dtype, q, from + d) * s.scale;
   }
 }
+// Output gradients of `rows` pairs, padded to W.
+RL_DEVICE void widen_gradients(const TilePairs& pairs, int index, int rows, const float* d_out,
+                               float* to, int stride) {
+  const AttentionSizes& s = pairs.sizes;
+  for (int row = warp_index(); row < rows; row += kFmaWarps) {
+    const int64_t from = pairs.place(index + row) * s.head_dim;
+    for (int d = lane_index(); d < s.width; d += kLanes)
+      to[row * stride + d] = d < s.head_dim ? d_out[from + d] : 0.0f;
+  }
+}
 
 }  // namespace rl::cuda

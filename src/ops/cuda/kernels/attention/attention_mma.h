@@ -109,4 +109,21 @@ RL_DEVICE void load_queries(const TilePairs& pairs, int index, int rows, const v
   }
 }
 
+// Output gradients of `rows` pairs, from `index` of the tile on, each as the sum of two bf16, to
+// two (rows, W) tiles.
+template <int kWidth>
+RL_DEVICE void split_gradients(const TilePairs& pairs, int index, int rows, const float* d_out,
+                               bf16* high, bf16* low) {
+  const int dim = pairs.sizes.head_dim, width = pairs.sizes.width;
+  for (int row = warp_index(); row < rows; row += block_warps()) {
+    const int64_t from = pairs.place(index + row) * dim;
+    for (int d = lane_index(); d < width; d += kLanes) {
+      const float value = d < dim ? d_out[from + d] : 0.0f;
+      const bf16 rounded = to_bf16(value);
+      high[row * (kWidth + 8) + d] = rounded;
+      low[row * (kWidth + 8) + d] = to_bf16(value - to_float(rounded));
+    }
+  }
+}
+
 }  // namespace rl::cuda
