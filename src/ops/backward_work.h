@@ -65,6 +65,20 @@ class BackwardWork {
       for (size_t p = t.first_part; p < t.end_part; ++p)
         on_part(t.first_row, t.rows, parts_[p].sums);
   }
+  // Calls on_sequence(rows, part, prefix, sums) for every sequence in order, with all its rows.
+  // Sequences of one part follow one another; part is its index. Without a shared prefix, prefix is
+  // 0 and sums is null.
+  template <typename OnSequence>
+  void for_each_sequence(const OnSequence& on_sequence) const {
+    for (size_t i = 0; i < chunks_.size();) {
+      const Part& part = parts_[chunks_[i].part];
+      AttentionRows rows = chunks_[i].rows;
+      const size_t of_part = chunks_[i].part;
+      for (++i; i < chunks_.size() && chunks_[i].of_sequence > 0; ++i)
+        rows.rows += chunks_[i].rows.rows;
+      on_sequence(rows, of_part, part.prefix, part.sums);
+    }
+  }
 
  private:
   struct SharedPrefix {

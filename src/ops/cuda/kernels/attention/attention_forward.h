@@ -19,10 +19,10 @@ struct AttendParams {
   AttentionSizes sizes;
   const AttentionRun* runs;
   const int32_t* blocks;  // the tables of the runs
-  const AttentionTile* tiles;
-  int64_t num_tiles;
-  int32_t tile_pairs;  // most pairs of a tile
-  const void* q;       // (N, H, W)
+  const AttentionTile* tiles = nullptr;
+  int64_t num_tiles = 0;
+  int32_t tile_pairs = 0;  // most pairs of a tile
+  const void* q;           // (N, H, W)
   const std::byte* pool;
   void* out;              // (N, H, D)
   float* lse;             // (N, H) or null

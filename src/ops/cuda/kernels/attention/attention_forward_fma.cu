@@ -44,7 +44,7 @@ class WarpPairs {
       float score = 0;
       for (int d = 0; d < s_.width; ++d) score = fma_rn(q[d], keys[d * kKeyStride], score);
       const int last = pairs_.position(index);
-      if (position < s_.first_key(last) || position > last) score = no_score();
+      if (position < first_key_of(s_, last) || position > last) score = no_score();
       weights[index * kFmaTokens + lane_index()] = weigh(i, score);
     });
     sync_warp();

@@ -37,7 +37,7 @@ class WarpPairs {
     unrolled<2>([&](int r) {
       index_[r] = warp_index() * kMmaPairs + lane_index() / 4 + 8 * r;
       position_[r] = pairs.position(index_[r]);
-      first_key_[r] = s_.first_key(position_[r]);
+      first_key_[r] = first_key_of(s_, position_[r]);
     });
   }
 

@@ -44,7 +44,7 @@ class WarpKeys {
     const bool exists = index + lane_index() < pairs.count();
     unrolled<kKeysOfWarp>([&](int i) {
       const int position = start_ + row_of(i), at = row_of(i) * kStepPairs + lane_index();
-      const bool attended = exists && position >= s_.first_key(last) && position <= last;
+      const bool attended = exists && position >= first_key_of(s_, last) && position <= last;
       const Sums sums = multiply(i);
       const PairWeight w = pair_weight(attended, sums.score, sums.dp, lse, delta);
       weights[at] = w.p;

@@ -70,7 +70,7 @@ class WarpKeys {
     unrolled<kPairTiles>([&](int n) {
       unrolled<2>([&](int c) {
         const int column = 8 * n + lane_index() % 4 * 2 + c;
-        const int row = pairs.position(index + column), first = s_.first_key(row);
+        const int row = pairs.position(index + column), first = first_key_of(s_, row);
         const bool exists = index + column < pairs.count();
         unrolled<2>([&](int r) {
           const int e = 2 * r + c;

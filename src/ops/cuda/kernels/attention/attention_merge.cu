@@ -1,5 +1,6 @@
 #include "device/cuda/lang/launch.h"
 #include "ops/cuda/kernels/attention/attention_forward.h"
+#include "ops/cuda/kernels/attention/attention_places.h"
 #include "ops/cuda/kernels/attention/attention_softmax.h"
 
 namespace rl::cuda {

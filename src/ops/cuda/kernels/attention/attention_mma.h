@@ -8,7 +8,7 @@
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/kernel.h"
 #include "device/cuda/lang/ptx.h"
-#include "ops/cuda/kernels/attention/attention_params.h"
+#include "ops/cuda/kernels/attention/attention_places.h"
 
 namespace rl::cuda {
 

@@ -3,6 +3,7 @@
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/kernel.h"
 #include "ops/cuda/kernels/attention/attention_backward.h"
+#include "ops/cuda/kernels/attention/attention_places.h"
 
 namespace rl::cuda {
 

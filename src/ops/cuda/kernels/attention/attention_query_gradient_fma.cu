@@ -70,7 +70,7 @@ class WarpQueries {
       score = fma_rn(q[d], key[d * Layout::kKeyStride], score);
       dp = fma_rn(d_out[d], value[d], dp);
     }
-    const bool attended = position >= s_.first_key(last) && position <= last;
+    const bool attended = position >= first_key_of(s_, last) && position <= last;
     return pair_weight(attended, score, dp, lse_[i], delta_[i]).ds;
   }
 

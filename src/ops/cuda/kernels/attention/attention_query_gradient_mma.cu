@@ -29,7 +29,7 @@ class WarpQueries {
     unrolled<2>([&](int r) {
       index_[r] = warp_index() * kMmaPairs + lane_index() / 4 + 8 * r;
       position_[r] = pairs.position(index_[r]);
-      first_key_[r] = s_.first_key(position_[r]);
+      first_key_[r] = first_key_of(s_, position_[r]);
       lse_[r] = in.lse[pairs.place(index_[r])];
       delta_[r] = in.delta[pairs.place(index_[r])];
     });

@@ -1,0 +1,146 @@
+#include "ops/cuda/attention_tiles.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "core/error.h"
+
+namespace rl::cuda {
+namespace {
+
+int32_t int32_of(int64_t value) {
+  RL_CHECK(value >= 0 && value <= std::numeric_limits<int32_t>::max());
+  return static_cast<int32_t>(value);
+}
+
+// Whether rows go on where the run ends, in the same sequence.
+bool follows(const AttentionRows& next, const AttentionRows& before) {
+  return next.blocks == before.blocks && next.first_row == before.first_row + before.rows &&
+         next.first_position == before.first_position + before.rows;
+}
+
+// The splits that hold keys of a row.
+struct Splits {
+  int32_t first, end;
+  int32_t count() const { return end - first; }
+};
+Splits splits_of_row(const AttentionSizes& s, int32_t position) {
+  const int32_t first = s.window == 0 || position < s.window ? 0 : position - s.window + 1;
+  return {first / kSplitTokens, position / kSplitTokens + 1};
+}
+
+// Tiles of keys [first, end) whose gradients begin at `to`.
+void add_key_tiles(const KeyTile& all, int32_t tile_keys, std::vector<KeyTile>& tiles) {
+  for (int32_t key = all.first_key; key < all.end_key;) {
+    const int32_t end = std::min(all.end_key, (key / tile_keys + 1) * tile_keys);
+    tiles.push_back({all.first_run, all.end_run, key, end,
+                     all.to + (key - all.first_key) * all.stride, all.stride});
+    key = end;
+  }
+}
+
+}  // namespace
+
+AttentionSizes attention_sizes(const AttentionShape& s, const AttentionRule& rule) {
+  if (s.padded_dim() > kMaxAttentionWidth) {
+    throw Error(Code::kUnsupported, str("cuda: attention with heads of ", s.head_dim,
+                                        " components; the most is ", kMaxAttentionWidth));
+  }
+  RL_CHECK(s.heads % s.kv_heads == 0 && s.head_dim % 2 == 0);
+  RL_CHECK(s.block_size >= 16 && std::has_single_bit(static_cast<uint64_t>(s.block_size)));
+  const int64_t window = std::min<int64_t>(rule.window, std::numeric_limits<int32_t>::max());
+  return {.heads = int32_of(s.heads),
+          .kv_heads = int32_of(s.kv_heads),
+          .group = int32_of(s.group()),
+          .head_dim = int32_of(s.head_dim),
+          .width = int32_of(s.padded_dim()),
+          .block_size = int32_of(s.block_size),
+          .block_shift = std::countr_zero(static_cast<uint64_t>(s.block_size)),
+          .window = int32_of(window),
+          .scale = rule.scale,
+          .dtype = s.dtype,
+          .kv_dtype = s.kv_dtype};
+}
+
+void AttentionRuns::add(const AttentionRows& rows, int64_t block_size) {
+  const int64_t last = rows.first_position + rows.rows - 1;
+  runs.push_back({int32_of(rows.first_row), int32_of(rows.rows), int32_of(rows.first_position),
+                  int32_of(static_cast<int64_t>(blocks.size()))});
+  blocks.insert(blocks.end(), rows.blocks, rows.blocks + last / block_size + 1);
+}
+
+AttentionRuns runs_of_calls(std::span<const AttentionRows> calls, int64_t block_size) {
+  AttentionRuns out;
+  for (size_t i = 0; i < calls.size();) {
+    AttentionRows run = calls[i];
+    for (++i; i < calls.size() && follows(calls[i], run); ++i) run.rows += calls[i].rows;
+    out.add(run, block_size);
+  }
+  return out;
+}
+
+std::vector<AttentionTile> tiles_of_runs(const AttentionSizes& sizes,
+                                         std::span<const AttentionRun> runs, int32_t pairs) {
+  std::vector<AttentionTile> tiles;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const int32_t all = int32_of(int64_t{runs[i].rows} * sizes.group);
+    for (int32_t pair = 0; pair < all; pair += pairs)
+      tiles.push_back({static_cast<int32_t>(i), pair, std::min(all, pair + pairs), -1, 0});
+  }
+  return tiles;
+}
+
+SplitTiles split_tiles(const AttentionSizes& sizes, std::span<const AttentionRun> runs,
+                       std::span<const AttentionTile> tiles, int64_t most_pairs) {
+  SplitTiles out;
+  for (const AttentionTile& tile : tiles) {
+    const AttentionRun& run = runs[static_cast<size_t>(tile.run)];
+    const Splits splits = splits_of_row(sizes, run.first_position);
+    const int64_t pairs = int64_t{tile.end_pair} - tile.first_pair;
+    if (run.rows > 1 || splits.count() == 1 ||
+        out.partial_pairs + pairs * splits.count() > most_pairs) {
+      out.tiles.push_back(tile);
+      continue;
+    }
+    out.merged.push_back(
+        {tile.run, tile.first_pair, tile.end_pair, splits.count(), int32_of(out.partial_pairs)});
+    for (int32_t split = splits.first; split < splits.end; ++split) {
+      out.tiles.push_back(
+          {tile.run, tile.first_pair, tile.end_pair, split, int32_of(out.partial_pairs)});
+      out.partial_pairs += pairs;
+    }
+  }
+  return out;
+}
+
+BackwardTiles backward_tiles(const AttentionShape& s, const BackwardWork& work, int32_t tile_keys,
+                             float* dqkv) {
+  BackwardTiles out;
+  const int64_t queries = s.heads * s.head_dim, sum_width = 2 * s.kv_heads * s.head_dim,
+                width = queries + sum_width;
+  size_t last_part = 0;
+  KeyTile prefix{};  // of the part whose sequences are being added
+  const auto end_part = [&] {
+    if (prefix.end_key > 0) add_key_tiles(prefix, tile_keys, out.keys);
+    prefix = {};
+  };
+  work.for_each_sequence([&](const AttentionRows& rows, size_t part, int64_t first, float* sums) {
+    if (part != last_part) end_part();
+    last_part = part;
+    const int32_t run = int32_of(static_cast<int64_t>(out.runs.runs.size()));
+    out.runs.add(rows, s.block_size);
+    out.rows = std::max(out.rows, rows.first_row + rows.rows);
+    add_key_tiles(
+        {run, run + 1, int32_of(rows.first_position), int32_of(rows.first_position + rows.rows),
+         dqkv + rows.first_row * width + queries, width},
+        tile_keys, out.keys);
+    if (first == 0) return;
+    if (prefix.end_key == 0) prefix = {run, run, 0, int32_of(first), sums, sum_width};
+    prefix.end_run = run + 1;
+  });
+  end_part();
+  return out;
+}
+
+}  // namespace rl::cuda
