@@ -1,0 +1,49 @@
+// The functions that code compiled with -fsanitize=thread calls before each access to memory. They
+// take the place of ThreadSanitizer's library and check the access in the shadow memory.
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda_host/shadow.h"
+
+using rl::emulated::check_read;
+using rl::emulated::check_write;
+
+namespace {
+
+uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
+
+}  // namespace
+
+#define RL_CALL_OUTS(bytes)                                                                  \
+  void __tsan_read##bytes(void* address) { check_read(number(address), bytes); }             \
+  void __tsan_write##bytes(void* address) { check_write(number(address), bytes); }           \
+  void __tsan_volatile_read##bytes(void* address) { check_read(number(address), bytes); }    \
+  void __tsan_volatile_write##bytes(void* address) { check_write(number(address), bytes); }  \
+  void __tsan_unaligned_read##bytes(void* address) { check_read(number(address), bytes); }   \
+  void __tsan_unaligned_write##bytes(void* address) { check_write(number(address), bytes); } \
+  void __tsan_unaligned_volatile_read##bytes(void* address) {                                \
+    check_read(number(address), bytes);                                                      \
+  }                                                                                          \
+  void __tsan_unaligned_volatile_write##bytes(void* address) {                               \
+    check_write(number(address), bytes);                                                     \
+  }
+
+extern "C" {
+
+RL_CALL_OUTS(1)
+RL_CALL_OUTS(2)
+RL_CALL_OUTS(4)
+RL_CALL_OUTS(8)
+RL_CALL_OUTS(16)
+
+// Structures of other sizes.
+void __tsan_read_range(void* address, size_t bytes) { check_read(number(address), bytes); }
+void __tsan_write_range(void* address, size_t bytes) { check_write(number(address), bytes); }
+
+void __tsan_vptr_update(void** at, void*) { check_write(number(at), sizeof(void*)); }
+void __tsan_vptr_read(void** at) { check_read(number(at), sizeof(void*)); }
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_init() {}
+
+}  // extern "C"

@@ -1,0 +1,24 @@
+// Copies and fills of the emulated streams.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "cuda_host/api_calls.h"
+#include "cuda_host/stream_queue.h"
+
+namespace rl::emulated {
+
+// A rectangle of rows; one row of `width` bytes is a plain copy.
+struct CopyShape {
+  void* to;
+  const void* from;
+  uint64_t width, height = 1, to_pitch = 0, from_pitch = 0;
+};
+// Memory of the host that is not pinned is read before this returns, and is written before it
+// returns, as CUDA does.
+cudaError_t enqueue_copy(Call& call, const CopyShape& shape, cudaMemcpyKind kind,
+                         CUstream_st* stream);
+cudaError_t enqueue_fill(Call& call, void* to, int value, uint64_t bytes, CUstream_st* stream);
+
+}  // namespace rl::emulated

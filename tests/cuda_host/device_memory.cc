@@ -1,0 +1,168 @@
+#include "cuda_host/device_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+
+#include "cuda_host/shadow.h"
+
+namespace rl::emulated {
+
+Allocation* chunk_owner[kArenaBytes >> kChunkBits];
+
+namespace {
+
+// Where a space's next allocation goes.
+struct Space {
+  uintptr_t base, bytes, next = 0;
+};
+struct Memories {
+  Space device{kArenaBase, kDeviceBytes}, pinned{kPinnedBase, kPinnedBytes};
+  std::deque<Allocation> all;
+  Allocation shared{kSharedBase, kSharedBase, Memory::kShared, false, 0};
+  int64_t num_allocated = 0;
+  MemoryTotals totals{};
+  int accesses = 0;
+  uintptr_t device_used = 0;  // bytes from kArenaBase on that were ever allocated
+};
+
+void reserve(uintptr_t base, uintptr_t bytes, int protection) {
+  void* const at = mmap(reinterpret_cast<void*>(base), bytes, protection,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (at != reinterpret_cast<void*>(base)) {
+    std::perror("emulated GPU: its range of addresses is not free");
+    std::abort();
+  }
+}
+
+Memories& memories() {
+  static Memories* const all = [] {
+    Memories* const made = new Memories;
+    reserve(kArenaBase, kDeviceBytes, PROT_NONE);
+    reserve(kPinnedBase, kPinnedBytes + kSharedBytes, PROT_READ | PROT_WRITE);
+    map_shadow();
+    for (uintptr_t at = kSharedBase; at < kSharedBase + kSharedBytes; at += kChunkBytes)
+      chunk_owner[(at - kArenaBase) >> kChunkBits] = &made->shared;
+    return made;
+  }();
+  return *all;
+}
+
+void add(const Allocation& allocation, int sign) {
+  MemoryTotals& totals = memories().totals;
+  const uint64_t bytes = (allocation.end - allocation.begin) * static_cast<uint64_t>(sign);
+  if (allocation.memory == Memory::kDevice) {
+    totals.device_allocations += sign;
+    totals.device_bytes += bytes;
+  } else {
+    totals.pinned_allocations += sign;
+    totals.pinned_bytes += bytes;
+  }
+}
+
+void protect_device(int protection) {
+  Memories& all = memories();
+  if (all.device_used == 0) return;
+  if (mprotect(reinterpret_cast<void*>(kArenaBase), all.device_used, protection) == 0) return;
+  std::perror("emulated GPU: mprotect");
+  std::abort();
+}
+
+const char* memory_name(Memory memory) {
+  if (memory == Memory::kDevice) return "device memory";
+  return memory == Memory::kPinned ? "pinned memory" : "shared memory";
+}
+
+}  // namespace
+
+std::string Allocation::describe(uintptr_t address) const {
+  const std::string what = std::to_string(end - begin) + " bytes of " + memory_name(memory);
+  const std::string name =
+      memory == Memory::kShared ? what : "allocation " + std::to_string(number) + " (" + what + ")";
+  const char* const state = freed ? ", which is freed" : "";
+  if (address >= end)
+    return std::to_string(address - end) + " bytes past the end of " + name + state;
+  if (address < begin)
+    return std::to_string(begin - address) + " bytes before the start of " + name + state;
+  return "byte " + std::to_string(address - begin) + " of " + name + state;
+}
+
+std::string describe_address(uintptr_t address) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
+  if (!in_arena(address)) return std::string(text) + " (memory of the host)";
+  // The owner, or the nearest allocation before, or the one that follows.
+  const uintptr_t chunk = (address - kArenaBase) >> kChunkBits;
+  for (uintptr_t back = 0; back <= chunk && back < 1024; ++back)
+    if (const Allocation* owner = chunk_owner[chunk - back])
+      return std::string(text) + ", " + owner->describe(address);
+  if (chunk + 1 < sizeof chunk_owner / sizeof chunk_owner[0])
+    if (const Allocation* owner = chunk_owner[chunk + 1])
+      return std::string(text) + ", " + owner->describe(address);
+  return std::string(text) + ", far from every allocation";
+}
+
+void* allocate(Memory memory, uint64_t bytes) {
+  Memories& all = memories();
+  Space& space = memory == Memory::kDevice ? all.device : all.pinned;
+  // 256 bytes into the chunk: no better alignment than the device promises.
+  const uint64_t chunks = (bytes + 256 + kChunkBytes - 1) / kChunkBytes + 1;
+  if (bytes > space.bytes || chunks * kChunkBytes > space.bytes - space.next) return nullptr;
+  const uintptr_t begin = space.base + space.next + 256;
+  const uintptr_t first = (begin - kArenaBase) >> kChunkBits;
+  all.all.push_back({begin, begin + bytes, memory, false, ++all.num_allocated});
+  for (uint64_t i = 0; i + 1 < chunks; ++i) chunk_owner[first + i] = &all.all.back();
+  space.next += chunks * kChunkBytes;
+  add(all.all.back(), 1);
+  if (memory == Memory::kDevice && space.next > all.device_used) {
+    all.device_used = space.next;
+    if (all.accesses > 0) protect_device(PROT_READ | PROT_WRITE);
+  }
+  return reinterpret_cast<void*>(begin);
+}
+
+Allocation* find_allocation(Memory memory, const void* begin) {
+  memories();
+  Allocation* const owner = owner_of(reinterpret_cast<uintptr_t>(begin));
+  const bool found = owner != nullptr && owner->memory == memory && !owner->freed &&
+                     owner->begin == reinterpret_cast<uintptr_t>(begin);
+  return found ? owner : nullptr;
+}
+
+void release(Allocation* allocation) {
+  allocation->freed = true;
+  add(*allocation, -1);
+  const uintptr_t bytes =
+      (allocation->end - allocation->begin + 256 + kChunkBytes - 1) & ~(kChunkBytes - 1);
+  const uintptr_t start = allocation->begin & ~(kChunkBytes - 1);
+  madvise(reinterpret_cast<void*>(start), bytes, MADV_DONTNEED);
+  forget(start, bytes);
+}
+
+void drop_allocations() {
+  Memories& all = memories();
+  for (Allocation& allocation : all.all)
+    if (!allocation.freed) release(&allocation);
+  for (Space* space : {&all.device, &all.pinned}) {
+    const uintptr_t first = (space->base - kArenaBase) >> kChunkBits;
+    for (uintptr_t i = 0; i < space->next >> kChunkBits; ++i) chunk_owner[first + i] = nullptr;
+    space->next = 0;
+  }
+  all.all.clear();
+  all.num_allocated = 0;
+}
+
+MemoryTotals memory_totals() { return memories().totals; }
+
+void set_shared_bytes(uint64_t bytes) { memories().shared.end = kSharedBase + bytes; }
+
+DeviceAccess::DeviceAccess() {
+  if (memories().accesses++ == 0) protect_device(PROT_READ | PROT_WRITE);
+}
+DeviceAccess::~DeviceAccess() {
+  if (--memories().accesses == 0) protect_device(PROT_NONE);
+}
+
+}  // namespace rl::emulated
