@@ -109,4 +109,27 @@ cudaError_t enqueue_fill(Call& call, void* to, int value, uint64_t bytes, CUstre
   return cudaSuccess;
 }
 
+namespace {
+
+bool may_use(const char* what, const void* address, uint64_t bytes) {
+  if (in_arena(number(address))) return is_sound(what, address, bytes);
+  report(Fault::kHostMemory, number(address),
+         std::string(what) + " of " + describe_address(number(address)));
+  lose_device(cudaErrorIllegalAddress);
+  return false;
+}
+
+}  // namespace
+
+bool note_read_by_call(const void* from, uint64_t bytes) {
+  if (!may_use("read", from, bytes)) return false;
+  note_fetched(number(from), bytes);
+  return true;
+}
+bool note_write_by_call(void* to, uint64_t bytes) {
+  if (!may_use("write", to, bytes)) return false;
+  note_filled(number(to), bytes);
+  return true;
+}
+
 }  // namespace rl::emulated

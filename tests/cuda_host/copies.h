@@ -21,4 +21,9 @@ cudaError_t enqueue_copy(Call& call, const CopyShape& shape, cudaMemcpyKind kind
                          CUstream_st* stream);
 cudaError_t enqueue_fill(Call& call, void* to, int value, uint64_t bytes, CUstream_st* stream);
 
+// Memory that a call of a library reads or writes when its turn comes. False, after a report, where
+// it may not.
+bool note_read_by_call(const void* from, uint64_t bytes);
+bool note_write_by_call(void* to, uint64_t bytes);
+
 }  // namespace rl::emulated

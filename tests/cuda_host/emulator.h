@@ -55,6 +55,7 @@ struct DeviceShape {
   int major = 8, minor = 0;
   uint64_t shared_bytes_max = 99 << 10;  // of a block
   int driver_version = 13000;
+  int64_t unsteady_depth = -1;  // products of this K change their order with the number of rows
 };
 void set_device(const DeviceShape& shape);
 
