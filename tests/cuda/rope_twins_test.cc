@@ -214,8 +214,14 @@ TEST_P(RopeTwins, GradientsGoBackThroughRotationAndNorms) {
 }
 
 // Both weights' gradients, and none.
-TEST_P(RopeTwins, GradientsOfHeadNormsAreThoseAskedFor) {
-  if (!c_.normed()) GTEST_SKIP() << "the case has no head norms";
+class HeadNormTwins : public RopeTwins {};
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, HeadNormTwins,
+    ::testing::Values(Case{5, 1, 24, 16, Dtype::kF32, Dtype::kF32, Extra::kNorm},
+                      Case{2, 2, 64, 16, Dtype::kBf16, Dtype::kBf16, Extra::kNormMinusOne}),
+    name_of);
+
+TEST_P(HeadNormTwins, GradientsOfHeadNormsAreThoseAskedFor) {
   const std::vector<RowPlace> places = consecutive(21, 16, c_.block_size);
   const auto rows = static_cast<int64_t>(places.size());
   const AttentionShape s = c_.shape();
