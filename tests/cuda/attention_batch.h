@@ -1,0 +1,204 @@
+// A batch of sequences for tests of attention on a GPU: block tables in shuffled order, keys and
+// values of every position up to a sequence's last, NaN in slots that nothing wrote.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "cuda/device_data.h"
+#include "ops/attention_work.h"
+#include "ops/backward_work.h"
+#include "reference/reference_elements.h"
+
+namespace rl::testing {
+
+struct AttentionOf {
+  int64_t heads, kv_heads, head_dim, block_size, window;
+  Dtype dtype, kv_dtype;
+  AttentionProducts products = AttentionProducts::kBest;
+
+  AttentionShape shape() const { return {heads, kv_heads, head_dim, block_size, dtype, kv_dtype}; }
+  AttentionRule rule() const { return {0.9f / std::sqrt(static_cast<float>(head_dim)), window}; }
+  int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }
+  bool rounds_weights() const {
+    return dtype == Dtype::kBf16 && kv_dtype == Dtype::kBf16 &&
+           products != AttentionProducts::kFp32;
+  }
+};
+inline std::string name_of(const ::testing::TestParamInfo<AttentionOf>& info) {
+  const AttentionOf& c = info.param;
+  return str(c.heads, "_", c.kv_heads, "_", c.head_dim, "_", c.block_size, "_", c.window, "_",
+             dtype_name(c.dtype), "_", dtype_name(c.kv_dtype),
+             c.products == AttentionProducts::kFp32 ? "_fp32_products" : "");
+}
+
+// Rows of sequences: their positions and where their keys lie. A sequence with a prefix continues
+// an earlier one, which has its last row before.
+class RowsOfSequences {
+ public:
+  explicit RowsOfSequences(int64_t block_size) : block_size_(block_size) {}
+
+  // Returns the sequence's index.
+  int32_t add(int32_t rows, int32_t first_position, int32_t prefix = -1) {
+    const int64_t count = (first_position + rows + block_size_ - 1) / block_size_;
+    std::vector<int32_t> table;
+    if (prefix >= 0) {
+      const int32_t* shared = sequences_[static_cast<size_t>(prefix)].blocks;
+      table.assign(shared, shared + first_position / block_size_);
+    }
+    while (static_cast<int64_t>(table.size()) < count) table.push_back(next_block());
+    tables_.push_back(std::move(table));
+    sequences_.push_back({rows_, rows, first_position, tables_.back().data(), prefix});
+    rows_ += rows;
+    return static_cast<int32_t>(sequences_.size()) - 1;
+  }
+  // One more row after the last position of a table that other sequences use too.
+  void add_with_table(int32_t rows, int32_t first_position, const int32_t* table) {
+    sequences_.push_back({rows_, rows, first_position, table});
+    rows_ += rows;
+  }
+
+  std::span<const SequenceRows> all() const { return sequences_; }
+  std::vector<int32_t>& table(size_t sequence) { return tables_[sequence]; }
+  int64_t rows() const { return rows_; }
+  int64_t blocks() const { return kBlocks; }
+
+ private:
+  static constexpr int32_t kBlocks = 128;
+  // Neighbours in a sequence are far apart in the pool, and block 0 is not used.
+  int32_t next_block() {
+    RL_CHECK(used_ + 1 < kBlocks);
+    return 1 + used_++ * 53 % (kBlocks - 1);
+  }
+
+  const int64_t block_size_;
+  int32_t rows_ = 0, used_ = 0;
+  std::vector<SequenceRows> sequences_;
+  std::deque<std::vector<int32_t>> tables_;
+};
+
+// Queries, and the keys and values of one layer, for some rows.
+class AttentionData {
+ public:
+  AttentionData(const AttentionOf& c, const RowsOfSequences& rows)
+      : c_(c),
+        rows_(rows),
+        q_(padded_heads(c, rows.rows())),
+        pool_(pool_of(c, rows)),
+        out_(elements_to_write(c.dtype, rows.rows() * c.heads * c.head_dim)),
+        lse_(rows.rows() * c.heads) {}
+
+  template <typename At>
+  AttentionArgs args(const At& at) {
+    return {c_.shape(), c_.rule(), at(q_), at(pool_), at(out_), at(lse_), nullptr, c_.products};
+  }
+  template <typename At>
+  void attend(Compute& compute, const At& at) {
+    AttentionWork work(rows_.rows());
+    work.cut(rows_.all(), c_.block_size);
+    rl::attend(compute, {args(at), work, nullptr});
+  }
+
+  OnBoth<std::byte>& q() { return q_; }
+  OnBoth<std::byte>& pool() { return pool_; }
+  OnBoth<std::byte>& out() { return out_; }
+  OnBoth<float>& lse() { return lse_; }
+  const RowsOfSequences& rows() const { return rows_; }
+
+ private:
+  static OnBoth<std::byte> padded_heads(const AttentionOf& c, int64_t rows) {
+    const int64_t W = c.shape().padded_dim();
+    std::vector<float> q = random_values(rows * c.heads * W, 1);
+    for (int64_t i = 0; i < rows * c.heads * W; ++i)
+      if (i % W >= c.head_dim) q[static_cast<size_t>(i)] = 0;
+    return elements_of(c.dtype, q);
+  }
+  // Positions of blocks that sequences share have one content.
+  static OnBoth<std::byte> pool_of(const AttentionOf& c, const RowsOfSequences& rows) {
+    const AttentionShape s = c.shape();
+    const auto elements = static_cast<int64_t>(s.block_bytes() / dtype_bytes(s.kv_dtype));
+    std::vector<std::byte> pool =
+        as_dtype(std::vector<float>(static_cast<size_t>(rows.blocks() * elements), std::nanf("")),
+                 s.kv_dtype);
+    const reference::KvElements kv{s, pool.data()};
+    for (const SequenceRows& sequence : rows.all()) {
+      for (int64_t p = 0; p < sequence.first_position + sequence.rows; ++p) {
+        const int32_t block = sequence.blocks[p / s.block_size];
+        if (block >= rows.blocks()) continue;  // outside every window
+        // What a prefix has in its last block, its copies have too.
+        const bool copied = sequence.prefix_sequence >= 0 && p < sequence.first_position;
+        const int32_t from =
+            copied
+                ? rows.all()[static_cast<size_t>(sequence.prefix_sequence)].blocks[p / s.block_size]
+                : block;
+        write_token(kv, block, p, static_cast<unsigned>(from));
+      }
+    }
+    return OnBoth<std::byte>(std::move(pool));
+  }
+  static void write_token(const reference::KvElements& kv, int32_t block, int64_t position,
+                          unsigned seed) {
+    const AttentionShape& s = kv.shape;
+    const int64_t token = position % s.block_size;
+    const std::vector<float> values =
+        random_values(2 * s.kv_heads * s.head_dim, seed * 1000 + static_cast<unsigned>(token));
+    for (int64_t g = 0; g < s.kv_heads; ++g) {
+      for (int64_t d = 0; d < s.padded_dim(); ++d) {
+        const size_t at = static_cast<size_t>(g * s.head_dim + d);
+        const bool padding = d >= s.head_dim;
+        std::byte* to = kv.head(block, g);
+        reference::put(s.kv_dtype, to, kv.key_at(token, d), padding ? 0 : values[at]);
+        reference::put(s.kv_dtype, to, kv.value_at(token, d),
+                       padding ? 0 : values[at + static_cast<size_t>(s.kv_heads * s.head_dim)]);
+      }
+    }
+  }
+
+  const AttentionOf c_;
+  const RowsOfSequences& rows_;
+  OnBoth<std::byte> q_, pool_, out_;
+  OnBoth<float> lse_;
+};
+
+// Head sizes of each instantiation, its largest and smaller ones; groups from one head to more than
+// a tile's rows; all types.
+inline const std::vector<AttentionOf> kAttentionCases = {
+    {2, 1, 16, 16, 0, Dtype::kBf16, Dtype::kBf16},
+    {3, 1, 64, 32, 0, Dtype::kBf16, Dtype::kBf16},
+    {4, 2, 64, 16, 21, Dtype::kBf16, Dtype::kBf16},
+    {7, 1, 80, 128, 0, Dtype::kBf16, Dtype::kBf16},
+    {2, 2, 128, 16, 1, Dtype::kBf16, Dtype::kBf16},
+    {20, 1, 24, 16, 0, Dtype::kBf16, Dtype::kBf16},
+    {4, 2, 130, 32, 64, Dtype::kBf16, Dtype::kBf16},
+    {2, 1, 256, 16, 0, Dtype::kBf16, Dtype::kBf16},
+    {4, 2, 32, 16, 0, Dtype::kF32, Dtype::kF32},
+    {3, 3, 64, 64, 0, Dtype::kF32, Dtype::kBf16},
+    {5, 1, 90, 16, 17, Dtype::kBf16, Dtype::kF32},
+    {2, 1, 256, 32, 0, Dtype::kF32, Dtype::kF32},
+    {4, 2, 48, 16, 0, Dtype::kBf16, Dtype::kBf16, AttentionProducts::kFp32},
+};
+
+inline std::vector<AttentionOf> with_window(std::vector<AttentionOf> cases) {
+  std::erase_if(cases, [](const AttentionOf& c) { return c.window == 0; });
+  return cases;
+}
+
+// Bits of the output of consecutive rows, with their lse.
+struct RowBits {
+  std::vector<std::byte> out;
+  std::vector<float> lse;
+  bool operator==(const RowBits& other) const {
+    return out == other.out && lse.size() == other.lse.size() &&
+           std::memcmp(lse.data(), other.lse.data(), lse.size() * sizeof(float)) == 0;
+  }
+};
+
+}  // namespace rl::testing
