@@ -37,23 +37,7 @@ struct CodeFor {
 };
 constexpr CodeFor kCode[] = {RL_CUDA_CODE_FOR};
 
-}  // namespace
-
-std::vector<DeviceFacts> list_devices() {
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess) fail_without_devices(status);
-  if (count == 0) fail_without_devices(cudaErrorNoDevice);
-  std::vector<DeviceFacts> out;
-  for (int i = 0; i < count; ++i) {
-    cudaDeviceProp p;
-    RL_CUDA(cudaGetDeviceProperties(&p, i), "device ", i);
-    out.push_back({p.name, p.totalGlobalMem, p.major, p.minor});
-  }
-  return out;
-}
-
-void require_code_for(const DeviceFacts& facts, int index) {
+void require_code_for(const GpuFacts& facts, int index) {
   std::string known;
   for (const CodeFor& code : kCode) {
     if (facts.major == code.major &&
@@ -66,6 +50,32 @@ void require_code_for(const DeviceFacts& facts, int index) {
   throw Error(Code::kUnsupported, str("cuda: unavailable, because device ", index, " (", facts.name,
                                       ") has architecture ", facts.major, ".", facts.minor,
                                       " and the library has code for ", known));
+}
+
+}  // namespace
+
+std::vector<GpuFacts> list_devices() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) fail_without_devices(status);
+  if (count == 0) fail_without_devices(cudaErrorNoDevice);
+  std::vector<GpuFacts> out;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp p;
+    RL_CUDA(cudaGetDeviceProperties(&p, i), "device ", i);
+    out.push_back({p.name, p.totalGlobalMem, p.major, p.minor});
+  }
+  return out;
+}
+
+void require_device(int index) {
+  const std::vector<GpuFacts> devices = list_devices();
+  if (index < 0 || static_cast<size_t>(index) >= devices.size()) {
+    throw Error(Code::kUnsupported, str("cuda: unavailable, because there is no device ", index,
+                                        "; this machine has ", devices.size()))
+        .with_key("runtime.device_index");
+  }
+  require_code_for(devices[static_cast<size_t>(index)], index);
 }
 
 }  // namespace rl::cuda

@@ -1,22 +1,17 @@
 // The GPUs of this machine, and whether the library has code for them.
 #pragma once
-#include <cstdint>
-#include <string>
 #include <vector>
+
+#include "device/plugin/cuda_plugin.h"
 
 namespace rl::cuda {
 
-struct DeviceFacts {
-  std::string name;
-  uint64_t memory_bytes;
-  int major, minor;  // of the architecture
-};
-
 // In the order of CUDA's indices. Error(kUnsupported) saying what is absent: the driver, its
 // version, or a device.
-std::vector<DeviceFacts> list_devices();
+std::vector<GpuFacts> list_devices();
 
-// Error(kUnsupported) if there is no code for the device's architecture, naming those there are.
-void require_code_for(const DeviceFacts& facts, int index);
+// Error(kUnsupported), as above, if there is no device of this index, or no code for its
+// architecture.
+void require_device(int index);
 
 }  // namespace rl::cuda

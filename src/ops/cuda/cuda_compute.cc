@@ -1,4 +1,4 @@
-// Construction order: the device is current in the thread; reservations, cublasLt, products.
+// Construction order: the device is current in the thread; reservations, products.
 #include "ops/cuda/cuda_compute.h"
 
 #include <algorithm>
@@ -14,11 +14,6 @@ namespace {
 // Left to uploads when an op takes its rows in parts.
 constexpr uint64_t kScratchMargin = uint64_t{1} << 20;
 
-BlasLibrary blas_of(int device_index) {
-  const DeviceScope scope(device_index);
-  return BlasLibrary(blas_symbols());
-}
-
 }  // namespace
 
 CudaCompute::CudaCompute(const Device& device, int device_index, Executor& executor, Dtype dtype,
@@ -32,11 +27,10 @@ CudaCompute::CudaCompute(const Device& device, int device_index, Executor& execu
       stream_(device_index),
       scratch_(Arena("cuda scratch", options.scratch_bytes, Touch::kLater, &scratch_ledger_)),
       staging_(device_index,
-               Arena("cuda staging", options.staging_bytes, Touch::kNow, &staging_ledger_)),
-      blas_(blas_of(device_index)) {
+               Arena("cuda staging", options.staging_bytes, Touch::kNow, &staging_ledger_)) {
   const DeviceScope scope(device_index);
   products_ = std::make_unique<Products>(*this);
-  implementation_ = blas_.name();
+  implementation_ = "own";
 }
 
 // The memory that is freed next may still be in use by the stream.

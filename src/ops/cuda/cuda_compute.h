@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 
-#include "device/cuda/blas_library.h"
 #include "device/cuda/ranges.h"
 #include "device/cuda/scratch.h"
 #include "device/cuda/staging.h"
@@ -82,7 +81,6 @@ class CudaCompute final : public Compute {
                       stream());
   }
 
-  BlasLibrary& blas() { return blas_; }
   // Made with the Compute, by Products(CudaCompute&), when everything above is ready.
   Products& products() { return *products_; }
 
@@ -96,7 +94,6 @@ class CudaCompute final : public Compute {
   Stream stream_;
   Scratch scratch_;
   Staging staging_;
-  BlasLibrary blas_;
   std::unique_ptr<Products> products_;
   std::string implementation_;
 };

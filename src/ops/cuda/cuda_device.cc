@@ -25,13 +25,7 @@ uint64_t CudaDevice::workspace_bytes(int) const {
 
 std::unique_ptr<Compute> CudaDevice::make_compute(Executor& executor, Dtype dtype,
                                                   ArenaLedger* ledger) const {
-  const std::vector<DeviceFacts> devices = list_devices();
-  if (static_cast<size_t>(index_) >= devices.size()) {
-    throw Error(Code::kUnsupported, str("cuda: unavailable, because there is no device ", index_,
-                                        "; this machine has ", devices.size()))
-        .with_key("runtime.device_index");
-  }
-  require_code_for(devices[static_cast<size_t>(index_)], index_);
+  require_device(index_);
   return std::make_unique<CudaCompute>(*this, index_, executor, dtype, options_, ledger);
 }
 
