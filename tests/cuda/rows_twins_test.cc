@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cuda/device_data.h"
+#include "ops/cuda/kernels/rows/values_kernels.h"
 
 namespace rl::testing {
 namespace {
@@ -100,6 +101,22 @@ TEST_P(RowsTwins, ValuesAreDotProducts) {
       EXPECT_EQ(alone, got[i]) << i;
     }
   }
+}
+
+// In arrays of their exact size: the op itself has them in scratch, where a write behind the last
+// value would not be seen.
+TEST_P(RowsTwins, ValuesAreWrittenForTheRowsAlone) {
+  constexpr int64_t kWidth = 20, kCount = 11;
+  DeviceArray<std::byte> hidden(
+      std::span<const std::byte>(as_dtype(random_values(kRows * kWidth, 1), dtype_)));
+  DeviceArray<float> w(std::span<const float>(random_values(kWidth, 2))), values(kCount);
+  DeviceArray<int32_t> rows(std::span<const int32_t>(chosen()).first(kCount));
+  auto& gpu = cuda::cuda_of(devices_.gpu());
+  cuda::value_rows(gpu.stream(),
+                   {hidden.data(), rows.data(), w.data(), dtype_, kCount, kWidth, values.data()});
+  std::vector<float> want(kCount);
+  value_rows(gpu, {hidden.data(), std::span(chosen()).first(kCount), w.data(), kWidth, want});
+  EXPECT_EQ(values.read(), want);
 }
 
 TEST_P(RowsTwins, GradientsOfValuesAreAdded) {
