@@ -31,6 +31,13 @@ RL_AT(rl_option_value, i64, 16);
 RL_AT(rl_option_value, num_items, 40);
 RL_AT_LEAST(rl_option_value, 48);
 
+RL_AT(rl_device_info, struct_size, 0);
+RL_AT(rl_device_info, name, 8);
+RL_AT(rl_device_info, memory_bytes, 16);
+RL_AT(rl_device_info, architecture_major, 24);
+RL_AT(rl_device_info, architecture_minor, 28);
+RL_AT_LEAST(rl_device_info, 32);
+
 RL_AT(rl_runtime_info, struct_size, 0);
 RL_AT(rl_runtime_info, reserved_bytes, 8);
 RL_AT(rl_runtime_info, threads, 16);

@@ -3,3 +3,92 @@
 file(GLOB_RECURSE RL_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/*.cc
   ${PROJECT_SOURCE_DIR}/src/ops/cuda/*.cc)
 file(GLOB_RECURSE RL_CUDA_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/cuda/kernels/*.cu)
+
+set(RL_CUDA AUTO CACHE STRING
+  "Build librl_cuda.so: ON, OFF, or AUTO, which is where nvcc 12.0 or later is found")
+
+# Whether the plugin is built, the toolkit's version and folders, and the architectures that the
+# plugin has code for.
+function(rl_find_toolkit)
+  set(RL_CUDA_BUILT FALSE PARENT_SCOPE)
+  if(NOT RL_CUDA OR RL_SANITIZE)
+    return()
+  endif()
+  find_program(RL_NVCC nvcc HINTS /usr/local/cuda/bin)
+  set(version 0)
+  if(RL_NVCC)
+    execute_process(COMMAND ${RL_NVCC} --version OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX MATCH "release ([0-9]+\\.[0-9]+)" matched "${text}")
+    set(version ${CMAKE_MATCH_1})
+  endif()
+  if(version VERSION_LESS 12.0)
+    if(RL_CUDA STREQUAL "ON")
+      message(FATAL_ERROR "RL_CUDA is ON, but there is no nvcc 12.0 or later; RL_NVCC is its path")
+    endif()
+    message(STATUS "No nvcc 12.0 or later: librl_cuda.so is not built")
+    return()
+  endif()
+  set(architectures 80 90a)
+  set(code_for "{8, 0, false}, {9, 0, true}")
+  if(version VERSION_GREATER_EQUAL 12.8)
+    list(APPEND architectures 120)
+    string(APPEND code_for ", {12, 0, false}")
+  endif()
+  get_filename_component(nvcc ${RL_NVCC} REALPATH)
+  get_filename_component(root ${nvcc}/../.. REALPATH)
+  find_path(RL_CUDA_INCLUDE cuda_runtime_api.h HINTS ${root}/include REQUIRED)
+  find_library(RL_CUDART cudart_static HINTS ${root}/lib64 ${root}/lib REQUIRED)
+  message(STATUS "librl_cuda.so: nvcc ${version}, architectures ${architectures}")
+  set(RL_CUDA_ARCHITECTURES ${architectures} PARENT_SCOPE)
+  set(RL_CUDA_CODE_FOR ${code_for} PARENT_SCOPE)
+  set(RL_CUDA_BUILT TRUE PARENT_SCOPE)
+endfunction()
+
+# rl_nvcc_kernels(OUT source.cu...): compiles each with nvcc for all architectures. What ptxas says
+# of registers and shared memory lies beside each object (tools/check_kernels.py reads it). Warnings
+# are errors, and a multiply-add is fused only where the source asks for it.
+function(rl_nvcc_kernels out)
+  set(gencode)
+  foreach(architecture IN LISTS RL_CUDA_ARCHITECTURES)
+    list(APPEND gencode -gencode arch=compute_${architecture},code=sm_${architecture})
+  endforeach()
+  set(host -Wall,-Wextra,-Werror,-fPIC,-fvisibility=hidden,-ffp-contract=off)
+  string(APPEND host ,-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+  set(folder ${PROJECT_BINARY_DIR}/kernels)
+  file(MAKE_DIRECTORY ${folder})
+  foreach(source IN LISTS ARGN)
+    get_filename_component(name ${source} NAME_WE)
+    set(object ${folder}/${name}.o)
+    add_custom_command(OUTPUT ${object} BYPRODUCTS ${folder}/${name}.ptxas
+      COMMAND ${PROJECT_SOURCE_DIR}/cmake/logged.sh ${folder}/${name}.ptxas ${RL_CCACHE} ${RL_NVCC}
+        -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3 -DNDEBUG -fmad=false --expt-relaxed-constexpr
+        -Werror all-warnings -Xcompiler ${host} -Xptxas -v ${gencode} -I${PROJECT_SOURCE_DIR}/src
+        -MD -MF ${object}.d -c ${source} -o ${object}
+      DEPENDS ${source} ${PROJECT_SOURCE_DIR}/cmake/logged.sh DEPFILE ${object}.d
+      COMMENT "Compiling ${name}.cu for sm_80 and later" VERBATIM)
+    list(APPEND objects ${object})
+  endforeach()
+  set(${out} ${objects} PARENT_SCOPE)
+endfunction()
+
+# librl_cuda.so.N. It exports one function and needs no library of the toolkit. In the build tree it
+# lies in a folder of its own with a link to librl.so.N, so that only programs which load librl from
+# there see it; installed it lies beside librl.so.N.
+function(rl_add_cuda_plugin)
+  rl_nvcc_kernels(objects ${RL_CUDA_KERNELS})
+  set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+  add_library(rl_cuda SHARED ${RL_CUDA_SOURCES} ${objects})
+  set(map ${PROJECT_SOURCE_DIR}/abi/librl_cuda.map)
+  set_target_properties(rl_cuda PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${RL_SOVERSION}
+    LINK_DEPENDS ${map} LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
+  set(soname librl.so.${RL_SOVERSION})
+  add_custom_command(TARGET rl_cuda POST_BUILD
+    COMMAND ${CMAKE_COMMAND} -E create_symlink ../src/abi/${soname}
+      ${PROJECT_BINARY_DIR}/cuda/${soname})
+  target_include_directories(rl_cuda SYSTEM PRIVATE ${RL_CUDA_INCLUDE})
+  target_compile_definitions(rl_cuda PRIVATE "RL_CUDA_CODE_FOR=${RL_CUDA_CODE_FOR}"
+    RL_VERSION_TEXT="${PROJECT_VERSION}")
+  target_link_options(rl_cuda PRIVATE "-Wl,--version-script=${map}" -Wl,--exclude-libs,ALL
+    -Wl,-z,nodelete -Wl,--as-needed -Wl,--no-undefined -Wl,--gc-sections)
+  target_link_libraries(rl_cuda PRIVATE rl_ops rl_algo rl_core ${RL_CUDART} ${CMAKE_DL_LIBS} rt)
+endfunction()

@@ -194,6 +194,27 @@ RL_API rl_status rl_feature(const char* name, size_t name_len, uint32_t* availab
  * any; callback-safe. */
 RL_API const char* rl_feature_name(size_t index);
 
+/* A GPU of this machine. */
+typedef struct rl_device_info {
+  size_t struct_size;
+  const char* name; /* owner: the library */
+  uint64_t memory_bytes;
+  int32_t architecture_major; /* the compute capability, such as 9.0 */
+  int32_t architecture_minor;
+} rl_device_info;
+
+/* Initialises an rl_device_info: zeroes the `size` bytes of *info and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_device_info_init(rl_device_info* info, size_t size);
+
+/* Writes to *count how many GPUs the library sees: 0 if the GPU plugin, the driver or a device is
+ * absent, of which rl_feature("cuda") says more. What the first call finds stays. Thread: any. */
+RL_API rl_status rl_device_count(size_t* count, rl_error** err);
+
+/* GPU `index`, counted from 0, as runtime.device_index counts them; RL_OUT_OF_RANGE beyond the last.
+ * Thread: any. */
+RL_API rl_status rl_device_get(size_t index, rl_device_info* info, rl_error** err);
+
 /* The name of a status, such as "RL_OUT_OF_RANGE"; "RL_UNKNOWN_CODE" for any other number. Owner:
  * the library. Thread: any; callback-safe. */
 RL_API const char* rl_status_name(rl_status status);
@@ -517,8 +538,11 @@ typedef void (*rl_destroy_fn)(void* user_data);
 /* Creates a runtime. header_abi is the RL_ABI_VERSION of the header that the caller was written
  * for; a library that cannot serve it is RL_INCOMPATIBLE with both numbers. Reads runtime.* and
  * model.dtype and checks the whole set: RL_CONFLICT names options that contradict one another,
- * RL_OUT_OF_RANGE more runtime.threads than the process may use. options may be NULL: then all
- * options have their defaults. Starts threads, reads no files. Thread: any. */
+ * RL_OUT_OF_RANGE more runtime.threads than the process may use. runtime.device = cuda is
+ * RL_NOT_IN_BUILD without the GPU plugin librl_cuda.so.N beside librl.so.N, RL_INCOMPATIBLE with
+ * that of another version, and RL_UNSUPPORTED without a driver, a device of runtime.device_index or
+ * code for its architecture. options may be NULL: then all options have their defaults. Starts
+ * threads, reads no files. Thread: any. */
 RL_API rl_status rl_runtime_create(uint32_t header_abi, const rl_options* options, rl_runtime** out,
                                    rl_error** err);
 
@@ -634,7 +658,8 @@ RL_API void rl_plan_item_init(rl_plan_item* item, size_t size);
  * the samples; a step of rl_trainer_step may have fewer or more. A budget that even the smallest
  * plan exceeds is RL_RESOURCE_EXHAUSTED; its text names the phase, the bytes, and the options to
  * change with what each saves, which rl_error_knob_at has as data. RL_NOT_FOUND, RL_DATA_LOSS and
- * RL_UNSUPPORTED for model.path as rl_model_open. Thread: any. */
+ * RL_UNSUPPORTED for model.path as rl_model_open; runtime.device as rl_runtime_create. Thread:
+ * any. */
 RL_API rl_status rl_plan_create(const rl_options* options, int32_t use, rl_plan** out,
                                 rl_error** err);
 

@@ -15,7 +15,6 @@ const char* bf16_reason() {
 }
 
 const char* works() { return ""; }
-const char* no_cuda() { return "cuda: unavailable, because this build has no CUDA device code"; }
 const char* no_async() {
   return "async: unavailable, because this build only alternates rollout and training";
 }
@@ -28,7 +27,7 @@ struct Feature {
   const char* (*reason)();  // empty: available
 };
 constexpr Feature kFeatures[] = {
-    {"cpu", works},  {"bf16", bf16_reason},  {"cuda", no_cuda},
+    {"cpu", works},  {"bf16", bf16_reason},  {"cuda", cuda_absence},
     {"sync", works}, {"async", no_async},    {"distributed", no_distributed},
     {"gguf", works}, {"safetensors", works}, {"grpo", works},
 };
@@ -90,6 +89,31 @@ rl_status rl_feature(const char* name, size_t name_len, uint32_t* available, con
 
 const char* rl_feature_name(size_t index) {
   return index < std::size(kFeatures) ? kFeatures[index].name : nullptr;
+}
+
+void rl_device_info_init(rl_device_info* info, size_t size) {
+  init_struct(info, size, sizeof(*info));
+}
+
+rl_status rl_device_count(size_t* count, rl_error** err) {
+  clear(count);
+  return guarded(err, nullptr, [&] {
+    require(count, "count");
+    *count = gpus().size();
+  });
+}
+
+rl_status rl_device_get(size_t index, rl_device_info* info, rl_error** err) {
+  clear_result(info);
+  return guarded(err, nullptr, [&] {
+    rl_device_info& out = result_struct(info, "info");
+    check_index(index, gpus().size());
+    const GpuFacts& gpu = gpus()[index];
+    out.name = gpu.name.c_str();
+    out.memory_bytes = gpu.memory_bytes;
+    out.architecture_major = gpu.major;
+    out.architecture_minor = gpu.minor;
+  });
 }
 
 const char* rl_status_name(rl_status status) { return code_name(static_cast<Code>(status)); }

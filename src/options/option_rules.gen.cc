@@ -973,6 +973,12 @@ constexpr OptionCondition kConditions_engine_graph_batch_sizes_and_runtime_devic
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
 };
+constexpr OptionCondition kConditions_engine_graph_batch_sizes_and_runtime_device_2[] = {
+    {"engine.graph_batch_sizes", OptionCondition::kChanged,
+     "", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cuda", "", ""},
+};
 constexpr OptionCondition kConditions_engine_keep_kv_on_publish_and_engine_preemption[] = {
     {"engine.keep_kv_on_publish", OptionCondition::kIs,
      "true", "", ""},
@@ -1022,6 +1028,12 @@ constexpr OptionCondition kConditions_engine_tensor_parallel_size_and_runtime_de
      "1", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cpu", "", ""},
+};
+constexpr OptionCondition kConditions_engine_tensor_parallel_size_and_runtime_device_2[] = {
+    {"engine.tensor_parallel_size", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cuda", "", ""},
 };
 constexpr OptionCondition kConditions_eval_every_steps_and_eval_path[] = {
     {"eval.every_steps", OptionCondition::kChanged,
@@ -1485,6 +1497,12 @@ constexpr OptionCondition kConditions_reward_micro_batch_size_and_trainer_dynami
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
+constexpr OptionCondition kConditions_runtime_device_index_and_runtime_device[] = {
+    {"runtime.device_index", OptionCondition::kChanged,
+     "", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cpu", "", ""},
+};
 constexpr OptionCondition kConditions_runtime_experiment_and_checkpoint_dir[] = {
     {"runtime.experiment", OptionCondition::kChanged,
      "", "", ""},
@@ -1500,6 +1518,12 @@ constexpr OptionCondition kConditions_runtime_experiment_and_checkpoint_dir[] = 
      "", "", ""},
     {"metrics.samples", OptionCondition::kIs,
      "", "", ""},
+};
+constexpr OptionCondition kConditions_runtime_gpu_ranges_and_runtime_device[] = {
+    {"runtime.gpu_ranges", OptionCondition::kChanged,
+     "", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cpu", "", ""},
 };
 constexpr OptionCondition kConditions_runtime_memory_margin_bytes_and_runtime_memory_budget_bytes[] = {
     {"runtime.memory_margin_bytes", OptionCondition::kChanged,
@@ -2278,6 +2302,10 @@ constexpr OptionRule kRules[] = {
      kConditions_engine_graph_batch_sizes_and_runtime_device, 2,
      "engine.graph_batch_sizes = {engine.graph_batch_sizes} has no effect while runtime.device "
      "is {runtime.device}"},
+    {"engine.graph_batch_sizes", "runtime.device",
+     kConditions_engine_graph_batch_sizes_and_runtime_device_2, 2,
+     "engine.graph_batch_sizes asks for graphs, but this build captures none on runtime.device = "
+     "cuda"},
     {"engine.keep_kv_on_publish", "engine.preemption",
      kConditions_engine_keep_kv_on_publish_and_engine_preemption, 2,
      "engine.keep_kv_on_publish needs engine.preemption = swap: a preempted sample would lose "
@@ -2313,6 +2341,10 @@ constexpr OptionRule kRules[] = {
      kConditions_engine_tensor_parallel_size_and_runtime_device, 2,
      "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but runtime.device = cpu is "
      "one device; engine.num_engines makes replicas"},
+    {"engine.tensor_parallel_size", "runtime.device",
+     kConditions_engine_tensor_parallel_size_and_runtime_device_2, 2,
+     "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but runtime.device = cuda is "
+     "one GPU, of runtime.device_index"},
     {"eval.every_steps", "eval.path",
      kConditions_eval_every_steps_and_eval_path, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
@@ -2570,10 +2602,18 @@ constexpr OptionRule kRules[] = {
      kConditions_reward_micro_batch_size_and_trainer_dynamic_batching, 2,
      "reward.micro_batch_size = {reward.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
+    {"runtime.device_index", "runtime.device",
+     kConditions_runtime_device_index_and_runtime_device, 2,
+     "runtime.device_index = {runtime.device_index} has no effect while runtime.device is "
+     "{runtime.device}"},
     {"runtime.experiment", "checkpoint.dir",
      kConditions_runtime_experiment_and_checkpoint_dir, 7,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
+    {"runtime.gpu_ranges", "runtime.device",
+     kConditions_runtime_gpu_ranges_and_runtime_device, 2,
+     "runtime.gpu_ranges = {runtime.gpu_ranges} has no effect while runtime.device is "
+     "{runtime.device}"},
     {"runtime.memory_margin_bytes", "runtime.memory_budget_bytes",
      kConditions_runtime_memory_margin_bytes_and_runtime_memory_budget_bytes, 2,
      "runtime.memory_margin_bytes = {runtime.memory_margin_bytes} has no effect while "

@@ -90,9 +90,15 @@ TEST(Codes, OfOptionsThatAreSet) {
   EXPECT_EQ(rl_options_set_i64_list(o, "sampling.stop_token_ids", kText, numbers, 1, nullptr),
             RL_OUT_OF_RANGE);
   EXPECT_EQ(rl_options_set_text(o, "optimizer.lr", kText, "-1", 2, nullptr), RL_OUT_OF_RANGE);
-  for (const auto& call : {rl_options_set_string, rl_options_set_text}) {
-    EXPECT_EQ(call(o, "runtime.device", kText, "cuda", 4, nullptr), RL_NOT_IN_BUILD);
-  }
+  // No plugin of GPUs lies beside the library of a build tree.
+  EXPECT_EQ(rl_options_set_string(o, "runtime.device", kText, "cuda", 4, nullptr), RL_OK);
+  rl_runtime* runtime = nullptr;
+  EXPECT_EQ(rl_runtime_create(RL_ABI_VERSION, o, &runtime, nullptr), RL_NOT_IN_BUILD);
+  rl_plan* plan = nullptr;
+  EXPECT_EQ(
+      rl_options_set_string(o, "model.path", kText, RL_FIXTURES "/models/qwen2", kText, nullptr),
+      RL_OK);
+  EXPECT_EQ(rl_plan_create(o, RL_USE_GENERATE, &plan, nullptr), RL_NOT_IN_BUILD);
   const std::string large((size_t{1} << 24) + 1, ' ');
   EXPECT_EQ(rl_options_import(o, RL_FORMAT_JSON, large.data(), large.size(), nullptr),
             RL_RESOURCE_EXHAUSTED);

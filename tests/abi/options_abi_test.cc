@@ -251,8 +251,20 @@ TEST(AbiLibrary, FeaturesSayWhyNot) {
   const char* reason = nullptr;
   EXPECT_RL_OK(rl_feature("cuda", 4, &available, &reason, &err));
   EXPECT_EQ(available, 0u);
+  // No plugin of GPUs lies beside the library of a build tree.
+  EXPECT_NE(std::string(reason).find("librl_cuda.so.2 is not installed"), std::string::npos)
+      << reason;
   EXPECT_EQ(rl_feature("no such", 7, &available, &reason, nullptr), RL_NOT_FOUND);
   EXPECT_EQ(reason, nullptr);
+}
+
+TEST(AbiLibrary, SeesNoDeviceWithoutThePlugin) {
+  size_t count = 1;
+  EXPECT_RL_OK(rl_device_count(&count, &err));
+  EXPECT_EQ(count, 0u);
+  rl_device_info info;
+  rl_device_info_init(&info, sizeof info);
+  EXPECT_EQ(rl_device_get(0, &info, nullptr), RL_OUT_OF_RANGE);
 }
 
 TEST(AbiLibrary, NamesItsVersionAndBuild) {

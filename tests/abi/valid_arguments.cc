@@ -73,6 +73,7 @@ const Texts& texts() {
 // Answers that are not RL_OK.
 const std::map<std::string, rl_status>& answers() {
   static const std::map<std::string, rl_status> table = {
+      {"rl_device_get", RL_OUT_OF_RANGE},           // there is no GPU
       {"rl_options_import", RL_DATA_LOSS},          // one byte is no document
       {"rl_error_knob_at", RL_OUT_OF_RANGE},        // memory is not short
       {"rl_model_encode", RL_FAILED_PRECONDITION},  // no tokenizer

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packs a build by the recipe of packaging/debian, looks at both packages, and links a program with
+"""Packs a build by the recipe of packaging/debian, looks at the packages, and links a program with
 them unpacked.
 
 usage: debian.py BUILD_DIRECTORY SOURCE_DIRECTORY OUT_DIRECTORY
@@ -14,7 +14,8 @@ import sys
 SKIPPED = 77
 TOOLS = ["dpkg-buildpackage", "dpkg-deb", "dpkg-gensymbols", "pkg-config"]
 FILES = {
-    "librl": ["librl.so.N", "doc/librlN/copyright", "doc/librlN/changelog.gz"],
+    "librlN": ["librl.so.N", "doc/librlN/copyright", "doc/librlN/changelog.gz"],
+    "librlN-cuda": ["librl_cuda.so.N", "doc/librlN-cuda/copyright"],
     "librl-dev": ["include/rl.h", "librl.so", "librl.a", "pkgconfig/rl.pc",
                   "cmake/rl/rlConfig.cmake", "share/rl/schemas/options.fbs",
                   "doc/librl-dev/copyright", "doc/librl-dev/examples/c/4_grpo.c",
@@ -50,13 +51,17 @@ def build(build_directory, source, out):
     return {path.name.split("_")[0]: path for path in out.glob("*.deb")}
 
 
-def check(packages, source):
+def check(packages, source, has_plugin):
     soversion = re.search(r"set\(RL_SOVERSION (\d+)\)",
                           (source / "CMakeLists.txt").read_text()).group(1)
     runtime = "librl" + soversion
-    expect(set(packages) == {runtime, "librl-dev"}, f"the packages are {sorted(packages)}")
+    expect(set(packages) == {runtime, "librl-dev", *([runtime + "-cuda"] if has_plugin else [])},
+           f"the packages are {sorted(packages)}")
     for name, wanted in FILES.items():
-        listing = run("dpkg-deb", "--contents", packages[runtime if name == "librl" else name])
+        name = name.replace("librlN", runtime)
+        if name not in packages and not has_plugin:
+            continue
+        listing = run("dpkg-deb", "--contents", packages[name])
         wanted = [re.sub(r"(?<=librl)N|(?<=so\.)N", soversion, file) for file in wanted]
         lacking = [file for file in wanted
                    if not re.search(rf"/{re.escape(file)}( -> .*)?$", listing, re.M)]
@@ -81,6 +86,10 @@ def check(packages, source):
     functions = len((source / "abi/symbols.txt").read_text().split())
     expect(symbols.startswith(f"librl.so.{soversion} {runtime} ")
            and symbols.count("@RL_") == functions + 1, f"symbols of {runtime}: {symbols[:200]}")
+    if has_plugin:
+        needs = field(runtime + "-cuda", "Depends")
+        expect(f"{runtime} (= {version})" in needs and "nvidia" not in needs and "cuda" not in needs,
+               needs)
     expect("ldconfig" in run("dpkg-deb", "--info", packages[runtime], "triggers"),
            "no ldconfig after installation")
 
@@ -106,7 +115,7 @@ def main(build_directory, source, out):
     build_directory, source, out = (pathlib.Path(p).resolve()
                                     for p in (build_directory, source, out))
     packages = build(build_directory, source, out)
-    check(packages, source)
+    check(packages, source, any(build_directory.glob("cuda/librl_cuda.so.*")))
     use(packages, out / "root")
     print(", ".join(f"{path.name} {path.stat().st_size} bytes" for path in packages.values()))
     return 0

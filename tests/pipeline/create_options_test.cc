@@ -236,7 +236,9 @@ const std::map<std::string, Change>& changes() {
       {"runtime.busy_timeout_ns", {{"1ns"}, {}, compute_twice}},
       {"runtime.cpus", {{"8191"}}},  // a CPU that no machine of ours has
       {"runtime.device", {{"cuda"}}},
+      {"runtime.device_index", {{"1"}}},
       {"runtime.experiment", {{"e"}, {"runtime.output_dir=@runs", "metrics.jsonl=steps.jsonl"}}},
+      {"runtime.gpu_ranges", {{"true"}}},
       {"runtime.host_memory_budget_bytes",
        {{"1KiB"}, deep + Texts{"trainer.activation_offload=true"}, plan_text}},
       {"runtime.instance", {{"3"}, {}, first_id}},

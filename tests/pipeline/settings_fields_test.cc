@@ -210,7 +210,9 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("runtime.busy_timeout_ns", s.runtime.busy_timeout_ns);
   c.same("runtime.cpus", s.runtime.cpus);
   c.same("runtime.device", s.runtime.device);
+  c.same("runtime.device_index", s.runtime.device_index);
   c.same("runtime.experiment", s.runtime.experiment);
+  c.same("runtime.gpu_ranges", s.runtime.gpu_ranges);
   c.same("runtime.host_memory_budget_bytes", s.runtime.host_memory_budget_bytes);
   c.same("runtime.instance", s.runtime.instance);
   c.same("runtime.log_level", log_level_name(s.runtime.log_level));

@@ -55,6 +55,39 @@ func Features() ([]Feature, error) {
 	}
 }
 
+// DeviceInfo is a GPU of this machine.
+type DeviceInfo struct {
+	Name              string
+	MemoryBytes       uint64
+	ArchitectureMajor int
+	ArchitectureMinor int
+}
+
+// Devices are the GPUs that the option runtime.device_index counts; none where the feature "cuda" is
+// not available.
+func Devices() ([]DeviceInfo, error) {
+	var count C.size_t
+	var record *C.rl_error
+	if err := outcome(C.rl_device_count(&count, &record), &record); err != nil {
+		return nil, err
+	}
+	var devices []DeviceInfo
+	for i := C.size_t(0); i < count; i++ {
+		var info C.rl_device_info
+		C.rl_device_info_init(&info, C.sizeof_rl_device_info)
+		if err := outcome(C.rl_device_get(i, &info, &record), &record); err != nil {
+			return nil, err
+		}
+		devices = append(devices, DeviceInfo{
+			Name:              C.GoString(info.name),
+			MemoryBytes:       uint64(info.memory_bytes),
+			ArchitectureMajor: int(info.architecture_major),
+			ArchitectureMinor: int(info.architecture_minor),
+		})
+	}
+	return devices, nil
+}
+
 // Constant is the value of an integer constant of rl.h by its name there.
 func Constant(name string) (int64, error) {
 	var value C.int64_t

@@ -22,28 +22,29 @@ from .errors import (CallbackError, ClosedError, Done, Error, Idle, Interrupted,
                      Timeout, WouldBlock)
 from .event import Event, EventQueue
 from .files import FileSystem
-from .library import (Feature, abi_version, build_info, constant, feature, features, version)
+from .library import (Feature, abi_version, build_info, constant, devices, feature, features,
+                      version)
 from .model import Model
 from .options import Options, find_option, option_choices, option_infos, presets
 from .pipeline import Pipeline
-from .records import (AlgoLoss, BufferFileInfo, BufferStats, Clock, ConversationInfo, EngineStats,
-                      EventView, Knob, Machine, ModelInfo, OptionInfo, PipelineStats, PlanInfo,
-                      PlanItem, StepTime)
+from .records import (AlgoLoss, BufferFileInfo, BufferStats, Clock, ConversationInfo, DeviceInfo,
+                      EngineStats, EventView, Knob, Machine, ModelInfo, OptionInfo, PipelineStats,
+                      PlanInfo, PlanItem, StepTime)
 from .runtime import Plan, Profiler, ProfilerCount, Runtime
 from .sample import Sample, SampleView
 from .tensor import Tensor
 from .trainer import Trainer
 
 __all__ = [
-    "RESULTS", "AlgoLoss", "Batch", "Buffer", "BufferFileInfo", "BufferStats", "CallbackError",
-    "Clock", "ClosedError", "Code", "Conversation", "ConversationInfo", "DType", "Device", "Done",
-    "DropReason", "Engine", "EngineStats", "Error", "Event", "EventKind", "EventQueue", "EventView",
-    "Feature", "FieldKind", "FileKind", "FileSystem", "Finish", "Idle", "Interrupted", "Knob",
-    "KnobEffect", "LibraryError", "LogLevel", "LogLine", "Machine", "Model", "ModelInfo",
+    "AlgoLoss", "Batch", "Buffer", "BufferFileInfo", "BufferStats", "CallbackError", "Clock",
+    "ClosedError", "Code", "Conversation", "ConversationInfo", "DType", "Device", "DeviceInfo",
+    "Done", "DropReason", "Engine", "EngineStats", "Error", "Event", "EventKind", "EventQueue",
+    "EventView", "Feature", "FieldKind", "FileKind", "FileSystem", "Finish", "Idle", "Interrupted",
+    "Knob", "KnobEffect", "LibraryError", "LogLevel", "LogLine", "Machine", "Model", "ModelInfo",
     "OptionFlags", "OptionInfo", "OptionType", "Options", "Outcome", "Output", "Paused", "Pipeline",
     "PipelineStats", "Plan", "PlanInfo", "PlanItem", "PlanKind", "Profiler", "ProfilerCount",
-    "Purpose", "Reply", "Runtime", "Sample", "SampleArray", "SampleView", "Score", "State",
-    "StepTime", "Tensor", "Timeout", "Tokens", "Trainer", "Use", "When", "WouldBlock",
-    "abi_version", "algo", "buffer_file_info", "build_info", "constant", "feature", "features",
-    "find_option", "option_choices", "option_infos", "presets", "version",
+    "Purpose", "RESULTS", "Reply", "Runtime", "Sample", "SampleArray", "SampleView", "Score",
+    "State", "StepTime", "Tensor", "Timeout", "Tokens", "Trainer", "Use", "When", "WouldBlock",
+    "abi_version", "algo", "buffer_file_info", "build_info", "constant", "devices", "feature",
+    "features", "find_option", "option_choices", "option_infos", "presets", "version",
 ]

@@ -19,6 +19,11 @@ class Struct(ctypes.Structure):
         super().__init__(struct_size=ctypes.sizeof(self))
 
 
+class rl_device_info(Struct):
+    _fields_ = [("struct_size", c_size_t), ("name", c_void_p), ("memory_bytes", c_uint64),
+        ("architecture_major", c_int32), ("architecture_minor", c_int32)]
+
+
 class rl_option_info(Struct):
     _fields_ = [("struct_size", c_size_t), ("key", c_void_p), ("default_text", c_void_p),
         ("unit", c_void_p), ("doc", c_void_p), ("since", c_void_p), ("source", c_void_p),
@@ -387,6 +392,10 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_feature": (c_int32, {"name": c_char_p, "name_len": c_size_t, "available": c_void_p,
         "reason": c_void_p, "err": c_void_p}),
     "rl_feature_name": (c_void_p, {"index": c_size_t}),
+    "rl_device_info_init": (None, {"info": POINTER(rl_device_info), "size": c_size_t}),
+    "rl_device_count": (c_int32, {"count": c_void_p, "err": c_void_p}),
+    "rl_device_get": (c_int32, {"index": c_size_t, "info": POINTER(rl_device_info), "err":
+        c_void_p}),
     "rl_status_name": (c_void_p, {"status": c_int32}),
     "rl_constant": (c_int32, {"name": c_char_p, "name_len": c_size_t, "value": c_void_p, "err":
         c_void_p}),

@@ -4,9 +4,11 @@ from __future__ import annotations
 import ctypes
 from typing import Iterator, NamedTuple
 
-from ._handle import call, get, taken_text
+from . import _raw
+from ._handle import call, filled, get, taken_text
 from ._library import lib
 from ._record import text_at
+from .records import DeviceInfo
 
 
 class Feature(NamedTuple):
@@ -47,6 +49,12 @@ def features() -> Iterator[Feature]:
     while name := lib.rl_feature_name(index):
         yield feature(text_at(name))
         index += 1
+
+
+def devices() -> Iterator[DeviceInfo]:
+    """The GPUs that runtime.device_index counts; none where the feature "cuda" does not work."""
+    for index in range(int(get("rl_device_count", kind=ctypes.c_size_t))):
+        yield DeviceInfo.of(filled(_raw.rl_device_info(), "rl_device_get", index))
 
 
 def constant(name: str) -> int:

@@ -10,6 +10,17 @@ from .constants import (DType, Device, DropReason, EventKind, Finish, KnobEffect
 
 
 @dataclass(frozen=True)
+class DeviceInfo(Record):
+    """The fields of rl_device_info that are numbers and texts."""
+
+    name: str
+    memory_bytes: int
+    # the compute capability, such as 9.0
+    architecture_major: int
+    architecture_minor: int
+
+
+@dataclass(frozen=True)
 class OptionInfo(Record):
     """The fields of rl_option_info that are numbers and texts."""
 

@@ -4,8 +4,50 @@
 
 #include "core/error.h"
 #include "device/cpu/executors.h"
+#include "device/plugin/plugin_loader.h"
+#include "ops/op_table.h"
 
 namespace rl {
+namespace {
+
+std::vector<GpuFacts> find_gpus() {
+  try {
+    return cuda_plugin(sizeof(OpTable)).devices();
+  } catch (const Error&) {
+    return {};  // cuda_absence() says why
+  }
+}
+
+std::string find_cuda_absence() {
+  try {
+    static_cast<void>(cuda_plugin(sizeof(OpTable)).device(0, false));
+    return "";
+  } catch (const Error& error) {
+    return error.message;
+  }
+}
+
+}  // namespace
+
+const std::vector<GpuFacts>& gpus() {
+  static const auto& found = *new std::vector<GpuFacts>(find_gpus());
+  return found;
+}
+
+const char* cuda_absence() {
+  static const auto& found = *new std::string(find_cuda_absence());
+  return found.c_str();
+}
+
+const Device& device_of(const Settings& settings) {
+  if (settings.runtime.device == RuntimeDevice::kCpu) return cpu_device();
+  try {
+    return cuda_plugin(sizeof(OpTable))
+        .device(static_cast<int>(settings.runtime.device_index), settings.runtime.gpu_ranges);
+  } catch (const Error& error) {
+    throw Error(error).with_key(error.key.empty() ? "runtime.device" : error.key);
+  }
+}
 
 Dtype compute_dtype_of(const Settings& settings, const Device& device) {
   const ModelDtype named = settings.model.dtype;

@@ -3,13 +3,23 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/dtype.h"
+#include "device/plugin/cuda_plugin.h"
 #include "ops/device.h"
 #include "pipeline/config/settings.gen.h"
 
 namespace rl {
 
+// The device that runtime.device, runtime.device_index and runtime.gpu_ranges mean. Lives as long
+// as the library. Error(kNotInBuild) or Error(kUnsupported) saying what is absent.
+const Device& device_of(const Settings& settings);
+// The GPUs that runtime.device_index counts; none if something is absent. The first call looks, and
+// the result lives as long as the library.
+const std::vector<GpuFacts>& gpus();
+// Why runtime.device = cuda does not work here, or empty. As above.
+const char* cuda_absence();
 // The compute dtype that model.dtype means on this device.
 Dtype compute_dtype_of(const Settings& settings, const Device& device = cpu_device());
 // The thread count that runtime.threads and runtime.cpus mean on this machine.

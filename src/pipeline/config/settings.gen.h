@@ -369,7 +369,9 @@ struct RuntimeSettings {
   int64_t busy_timeout_ns;  // nanoseconds
   std::vector<int64_t> cpus;
   RuntimeDevice device;
+  int64_t device_index;
   std::string experiment;
+  bool gpu_ranges;
   uint64_t host_memory_budget_bytes;  // bytes
   uint64_t instance;
   LogLevel log_level;

@@ -188,7 +188,7 @@ PlanFit fit_plan(const PlanRequest& request, const FitRules& rules) {
 
 PlanFit fit_plan(const Settings& settings, FileSystem& fs, PlanUse use, const FitRules& rules) {
   const PlanModels models = plan_models(settings, fs, use);
-  return fit_plan(PlanRequest{settings, &models, use, 0, &cpu_device()}, rules);
+  return fit_plan(PlanRequest{settings, &models, use, 0, &device_of(settings)}, rules);
 }
 
 }  // namespace rl

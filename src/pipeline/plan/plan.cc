@@ -333,7 +333,7 @@ PlanModels plan_models(const Settings& settings, FileSystem& fs, PlanUse use) {
 }
 
 MemoryPlan plan_memory(const Settings& settings, FileSystem& fs, PlanUse use, int threads) {
-  return plan_memory(settings, plan_models(settings, fs, use), use, threads);
+  return plan_memory(settings, plan_models(settings, fs, use), use, threads, device_of(settings));
 }
 
 // The first is a budget half-way to the smallest plan.

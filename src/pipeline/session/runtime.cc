@@ -45,7 +45,7 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
       ledger_(std::move(seams.host_memory), cpus_),
       sample_ids_(settings.runtime.instance) {
   logger_.set_level(settings.runtime.log_level);
-  const Device& device = seams.device != nullptr ? *seams.device : cpu_device();
+  const Device& device = seams.device != nullptr ? *seams.device : device_of(settings);
   compute_ = device.make_compute(*executor_, compute_dtype_of(settings, device), &ledger_);
   if (!compute_->exact()) {
     throw Error(Code::kUnsupported,

@@ -444,6 +444,16 @@ pub type rl_memory_fn = Option<
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+pub struct rl_device_info {
+    pub struct_size: usize,
+    pub name: *const c_char,
+    pub memory_bytes: u64,
+    pub architecture_major: i32,
+    pub architecture_minor: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct rl_option_info {
     pub struct_size: usize,
     pub key: *const c_char,
@@ -1078,6 +1088,13 @@ extern "C" {
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_feature_name(index: usize) -> *const c_char;
+    pub fn rl_device_info_init(info: *mut rl_device_info, size: usize);
+    pub fn rl_device_count(count: *mut usize, err: *mut *mut rl_error) -> rl_status;
+    pub fn rl_device_get(
+        index: usize,
+        info: *mut rl_device_info,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_status_name(status: rl_status) -> *const c_char;
     pub fn rl_constant(
         name: *const c_char,

@@ -145,6 +145,7 @@ codes!(
         Late = RL_LATE,
         Duplicate = RL_DUPLICATE,
         NonFinite = RL_NON_FINITE,
+        DeviceLost = RL_DEVICE_LOST,
     }
 );
 

@@ -51,6 +51,32 @@ pub fn features() -> Result<Vec<Feature>> {
     names.map(|name| feature(unsafe { terminated(name) })).collect()
 }
 
+/// A GPU of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    pub name: String,
+    pub memory_bytes: u64,
+    /// Major and minor number.
+    pub architecture: (i32, i32),
+}
+
+/// The GPUs that `runtime.device_index` counts; none where the feature "cuda" is not available.
+pub fn devices() -> Result<Vec<DeviceInfo>> {
+    // SAFETY: the results are given by the macros, and the names are the library's.
+    unsafe {
+        let device = |i| {
+            let info = struct_of!(rl_device_info, rl_device_info_init, rl_device_get(i))?;
+            Ok(DeviceInfo {
+                name: terminated(info.name).to_string(),
+                memory_bytes: info.memory_bytes,
+                architecture: (info.architecture_major, info.architecture_minor),
+            })
+        };
+        (0..value_of!(0, rl_device_count())?).map(device).collect()
+    }
+}
+
 /// The value of an integer constant of `rl.h` by name.
 pub fn constant(name: &str) -> Result<i64> {
     // SAFETY: the text lives during the call.

@@ -4,6 +4,15 @@ use rl_sys::*;
 pub fn structs(out: &mut String) {
     layout!(
         out,
+        rl_device_info,
+        struct_size,
+        name,
+        memory_bytes,
+        architecture_major,
+        architecture_minor
+    );
+    layout!(
+        out,
         rl_option_info,
         struct_size,
         key,
