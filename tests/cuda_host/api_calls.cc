@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cuda_host/device_memory.h"
+#include "cuda_host/kernels_known.h"
 #include "cuda_host/reports.h"
 #include "cuda_host/stream_queue.h"
 
@@ -77,6 +78,7 @@ void restart(uint64_t seed) {
   drop_streams();
   drop_allocations();
   clear_reports();
+  forget_kernel_counts();
   state() = {};
   state().seed = seed;
   thread_error = cudaSuccess;

@@ -6,6 +6,7 @@
 
 #include "cuda_host/emulator.h"
 #include "cuda_host/fibers.h"
+#include "cuda_host/host_access.h"
 #include "cuda_host/reports.h"
 #include "cuda_host/shadow.h"
 #include "device/cuda/lang/kernel.h"
@@ -280,7 +281,7 @@ bool run_launch(const LaunchRecord& launch) {
   block.ended_by_fault = false;
   block.random = launch.seed | 1;
   set_shared_bytes(launch.shared_bytes);
-  running.in_kernel = true;
+  use_signal_stack();
   this_thread_runs_kernels = true;
   const int64_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
   for (int64_t i = 0; i < blocks && !block.ended_by_fault; ++i) {
@@ -292,7 +293,6 @@ bool run_launch(const LaunchRecord& launch) {
     switch_context(&block.main, to);
   }
   this_thread_runs_kernels = false;
-  running.in_kernel = false;
   return !block.ended_by_fault;
 }
 

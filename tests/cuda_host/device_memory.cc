@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <deque>
 
+#include "cuda_host/host_access.h"
 #include "cuda_host/shadow.h"
 
 namespace rl::emulated {
@@ -43,6 +44,7 @@ Memories& memories() {
     reserve(kArenaBase, kDeviceBytes, PROT_NONE);
     reserve(kPinnedBase, kPinnedBytes + kSharedBytes, PROT_READ | PROT_WRITE);
     map_shadow();
+    watch_host_accesses();
     for (uintptr_t at = kSharedBase; at < kSharedBase + kSharedBytes; at += kChunkBytes)
       chunk_owner[(at - kArenaBase) >> kChunkBits] = &made->shared;
     return made;

@@ -66,7 +66,7 @@ struct Injection {
   int64_t call = -1;
   cudaError_t error = cudaErrorUnknown;
   bool sticky = false;
-  std::string only;
+  std::string only = {};
 };
 void inject(const Injection& injection);
 // Calls since restart(), all or of one name.

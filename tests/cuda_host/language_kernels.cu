@@ -88,6 +88,7 @@ void scale(cudaStream_t stream, const ScaleParams& params) {
 void sum_blocks(cudaStream_t stream, const SumParams& params) {
   launch("sum_blocks", sum_kernel, {params.blocks, 256, 8 * sizeof(float)}, stream, params);
 }
+const void* sum_kernel_address() { return reinterpret_cast<const void*>(sum_kernel); }
 void multiply_tiles(cudaStream_t stream, const TileParams& params) {
   launch("multiply_tiles", tile_kernel, {params.tiles, 32, 2 * 384 * sizeof(uint16_t)}, stream,
          params);

@@ -23,6 +23,7 @@ struct SumParams {
   int64_t blocks;
 };
 void sum_blocks(cudaStream_t stream, const SumParams& params);
+const void* sum_kernel_address();
 
 // c (m, 8) = a (m, k) b (8, k), bf16, by mma.sync with tiles through cp.async and ldmatrix.
 struct TileParams {

@@ -57,7 +57,6 @@ struct Running {
   uint32_t launch_first = 0;   // the first run of the launch
   uint32_t ordered_below = 0;  // all runs below are in order with this one
   uint32_t barrier_count = 0;  // what the warps counted at the block's last barrier
-  bool in_kernel = false;
 };
 extern Running running;
 extern thread_local bool this_thread_runs_kernels;

@@ -56,8 +56,8 @@ void begin_runs(const Mark& mark, const std::string& name, uint32_t runs) {
   order.pieces.push_back({running.launch_first, mark.stream, mark.place, name});
 }
 
-void note_host_waited(const Clock& host) {
-  while (!order.pieces.empty() && covers(host, order.pieces.front())) order.pieces.pop_front();
+void forget_before(const Clock& known) {
+  while (!order.pieces.empty() && covers(known, order.pieces.front())) order.pieces.pop_front();
 }
 
 bool is_ordered(uint32_t run) {

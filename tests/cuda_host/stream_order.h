@@ -22,8 +22,8 @@ struct Mark {
 
 // Called when a piece starts to run with its clock: gives it `runs` numbers, sets `running`.
 void begin_runs(const Mark& mark, const std::string& name, uint32_t runs);
-// The host waited for everything of this clock.
-void note_host_waited(const Clock& host);
+// Everything of this clock comes before whatever still runs.
+void forget_before(const Clock& known);
 // Whether the run, older than the running launch, is in order with it. Its name for a report.
 bool is_ordered(uint32_t run);
 std::string run_name(uint32_t run);

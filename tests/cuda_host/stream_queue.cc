@@ -93,6 +93,18 @@ void run_several(uint64_t pieces) {
   for (uint64_t i = 0; i < pieces && run_some();) ++i;
 }
 
+// What comes before everything that is still to run and everything that is still to be enqueued.
+Clock known_to_all() {
+  Clock known = all().host;
+  for (const CUstream_st* stream : every_stream()) {
+    if (stream->queue.empty()) continue;
+    const Clock& host = stream->queue.front().host;
+    if (known.size() > host.size()) known.resize(host.size());
+    for (size_t i = 0; i < known.size(); ++i) known[i] = std::min(known[i], host[i]);
+  }
+  return known;
+}
+
 }  // namespace
 
 CUstream_st* stream_of(cudaStream_t handle) {
@@ -162,7 +174,7 @@ void wait_for(const std::shared_ptr<Mark>& mark) {
     while (!mark->done && run_some()) continue;
   }
   join(all().host, mark->clock);
-  note_host_waited(all().host);
+  forget_before(known_to_all());
 }
 
 void wait_for_all() {
