@@ -92,9 +92,11 @@ class AttentionData {
       : c_(c),
         rows_(rows),
         q_(padded_heads(c, rows.rows())),
-        pool_(pool_of(c, rows)),
+        pool_(rows.blocks() * static_cast<int64_t>(c.shape().block_bytes())),
         out_(elements_to_write(c.dtype, rows.rows() * c.heads * c.head_dim)),
-        lse_(rows.rows() * c.heads) {}
+        lse_(rows.rows() * c.heads) {
+    fill_pool();
+  }
 
   template <typename At>
   AttentionArgs args(const At& at) {
@@ -121,28 +123,46 @@ class AttentionData {
       if (i % W >= c.head_dim) q[static_cast<size_t>(i)] = 0;
     return elements_of(c.dtype, q);
   }
-  // Positions of blocks that sequences share have one content.
-  static OnBoth<std::byte> pool_of(const AttentionOf& c, const RowsOfSequences& rows) {
-    const AttentionShape s = c.shape();
-    const auto elements = static_cast<int64_t>(s.block_bytes() / dtype_bytes(s.kv_dtype));
-    std::vector<std::byte> pool =
-        as_dtype(std::vector<float>(static_cast<size_t>(rows.blocks() * elements), std::nanf("")),
-                 s.kv_dtype);
-    const reference::KvElements kv{s, pool.data()};
-    for (const SequenceRows& sequence : rows.all()) {
+  // Positions of blocks that sequences share have one content. On the device what no sequence
+  // wrote was never written.
+  void fill_pool() {
+    const AttentionShape s = c_.shape();
+    std::ranges::copy(
+        as_dtype(std::vector<float>(static_cast<size_t>(pool_.count()) / dtype_bytes(s.kv_dtype),
+                                    std::nanf("")),
+                 s.kv_dtype),
+        pool_.on_host());
+    const reference::KvElements kv{s, pool_.on_host()};
+    for (const SequenceRows& sequence : rows_.all()) {
       for (int64_t p = 0; p < sequence.first_position + sequence.rows; ++p) {
         const int32_t block = sequence.blocks[p / s.block_size];
-        if (block >= rows.blocks()) continue;  // outside every window
+        if (block >= rows_.blocks()) continue;  // outside every window
         // What a prefix has in its last block, its copies have too.
         const bool copied = sequence.prefix_sequence >= 0 && p < sequence.first_position;
-        const int32_t from =
-            copied
-                ? rows.all()[static_cast<size_t>(sequence.prefix_sequence)].blocks[p / s.block_size]
-                : block;
+        const int32_t from = copied ? rows_.all()[static_cast<size_t>(sequence.prefix_sequence)]
+                                          .blocks[p / s.block_size]
+                                    : block;
         write_token(kv, block, p, static_cast<unsigned>(from));
       }
     }
-    return OnBoth<std::byte>(std::move(pool));
+    copy_written_runs();
+  }
+  // Copies to the device what is not NaN.
+  void copy_written_runs() {
+    const auto item = static_cast<int64_t>(dtype_bytes(c_.kv_dtype));
+    const auto written = [&](int64_t i) {
+      return !std::isnan(reference::get(c_.kv_dtype, pool_.on_host(), i));
+    };
+    for (int64_t i = 0; i < pool_.count() / item;) {
+      const int64_t first = i;
+      while (i < pool_.count() / item && written(i)) ++i;
+      if (i > first) {
+        RL_CUDA(cudaMemcpy(pool_.on_device() + first * item, pool_.on_host() + first * item,
+                           static_cast<size_t>((i - first) * item), cudaMemcpyHostToDevice));
+      } else {
+        ++i;
+      }
+    }
   }
   static void write_token(const reference::KvElements& kv, int32_t block, int64_t position,
                           unsigned seed) {
