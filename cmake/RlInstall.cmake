@@ -1,7 +1,7 @@
-# Installation, by component: runtime (librl.so.N), cuda (librl_cuda.so.N), development (header, librl.so, librl.a, rl.pc, a
-# CMake package, document schemas) and documentation (licences, examples and the bindings that
-# they use). rl.pc and the package find their prefix from their own location, so an installed tree
-# may be moved as a whole.
+# Installation, by component: runtime (librl.so.N), cuda (librl_cuda.so.N), development (header,
+# librl.so, librl.a, rl.pc, a CMake package, document schemas) and documentation (licences, examples
+# and the bindings that they use). rl.pc and the package find their prefix from their own location,
+# so an installed tree may be moved as a whole.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

@@ -211,8 +211,8 @@ RL_API void rl_device_info_init(rl_device_info* info, size_t size);
  * absent, of which rl_feature("cuda") says more. What the first call finds stays. Thread: any. */
 RL_API rl_status rl_device_count(size_t* count, rl_error** err);
 
-/* GPU `index`, counted from 0, as runtime.device_index counts them; RL_OUT_OF_RANGE beyond the last.
- * Thread: any. */
+/* GPU `index`, counted from 0, as runtime.device_index counts them; RL_OUT_OF_RANGE beyond the
+ * last. Thread: any. */
 RL_API rl_status rl_device_get(size_t index, rl_device_info* info, rl_error** err);
 
 /* The name of a status, such as "RL_OUT_OF_RANGE"; "RL_UNKNOWN_CODE" for any other number. Owner:

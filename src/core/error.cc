@@ -5,77 +5,54 @@
 #include <cstring>
 
 namespace rl {
+namespace {
+
+struct CodeName {
+  Code code;
+  const char* name;
+};
+constexpr CodeName kCodeNames[] = {
+    {Code::kOk, "RL_OK"},
+    {Code::kTimeout, "RL_TIMEOUT"},
+    {Code::kDone, "RL_DONE"},
+    {Code::kInterrupted, "RL_INTERRUPTED"},
+    {Code::kWouldBlock, "RL_WOULD_BLOCK"},
+    {Code::kIdle, "RL_IDLE"},
+    {Code::kPaused, "RL_PAUSED"},
+    {Code::kInvalidArgument, "RL_INVALID_ARGUMENT"},
+    {Code::kOutOfRange, "RL_OUT_OF_RANGE"},
+    {Code::kNotFound, "RL_NOT_FOUND"},
+    {Code::kAlreadyExists, "RL_ALREADY_EXISTS"},
+    {Code::kFailedPrecondition, "RL_FAILED_PRECONDITION"},
+    {Code::kResourceExhausted, "RL_RESOURCE_EXHAUSTED"},
+    {Code::kOutOfMemory, "RL_OUT_OF_MEMORY"},
+    {Code::kUnsupported, "RL_UNSUPPORTED"},
+    {Code::kBusy, "RL_BUSY"},
+    {Code::kCancelled, "RL_CANCELLED"},
+    {Code::kInternal, "RL_INTERNAL"},
+    {Code::kDataLoss, "RL_DATA_LOSS"},
+    {Code::kIo, "RL_IO"},
+    {Code::kStaleHandle, "RL_STALE_HANDLE"},
+    {Code::kWrongHandle, "RL_WRONG_HANDLE"},
+    {Code::kWrongThread, "RL_WRONG_THREAD"},
+    {Code::kIncompatible, "RL_INCOMPATIBLE"},
+    {Code::kForked, "RL_FORKED"},
+    {Code::kUnknownOption, "RL_UNKNOWN_OPTION"},
+    {Code::kWrongType, "RL_WRONG_TYPE"},
+    {Code::kNotInBuild, "RL_NOT_IN_BUILD"},
+    {Code::kNotChangeable, "RL_NOT_CHANGEABLE"},
+    {Code::kConflict, "RL_CONFLICT"},
+    {Code::kLate, "RL_LATE"},
+    {Code::kDuplicate, "RL_DUPLICATE"},
+    {Code::kNonFinite, "RL_NON_FINITE"},
+    {Code::kDeviceLost, "RL_DEVICE_LOST"},
+};
+
+}  // namespace
 
 const char* code_name(Code code) {
-  switch (code) {
-    case Code::kOk:
-      return "RL_OK";
-    case Code::kTimeout:
-      return "RL_TIMEOUT";
-    case Code::kDone:
-      return "RL_DONE";
-    case Code::kInterrupted:
-      return "RL_INTERRUPTED";
-    case Code::kWouldBlock:
-      return "RL_WOULD_BLOCK";
-    case Code::kIdle:
-      return "RL_IDLE";
-    case Code::kPaused:
-      return "RL_PAUSED";
-    case Code::kInvalidArgument:
-      return "RL_INVALID_ARGUMENT";
-    case Code::kOutOfRange:
-      return "RL_OUT_OF_RANGE";
-    case Code::kNotFound:
-      return "RL_NOT_FOUND";
-    case Code::kAlreadyExists:
-      return "RL_ALREADY_EXISTS";
-    case Code::kFailedPrecondition:
-      return "RL_FAILED_PRECONDITION";
-    case Code::kResourceExhausted:
-      return "RL_RESOURCE_EXHAUSTED";
-    case Code::kOutOfMemory:
-      return "RL_OUT_OF_MEMORY";
-    case Code::kUnsupported:
-      return "RL_UNSUPPORTED";
-    case Code::kBusy:
-      return "RL_BUSY";
-    case Code::kCancelled:
-      return "RL_CANCELLED";
-    case Code::kInternal:
-      return "RL_INTERNAL";
-    case Code::kDataLoss:
-      return "RL_DATA_LOSS";
-    case Code::kIo:
-      return "RL_IO";
-    case Code::kStaleHandle:
-      return "RL_STALE_HANDLE";
-    case Code::kWrongHandle:
-      return "RL_WRONG_HANDLE";
-    case Code::kWrongThread:
-      return "RL_WRONG_THREAD";
-    case Code::kIncompatible:
-      return "RL_INCOMPATIBLE";
-    case Code::kForked:
-      return "RL_FORKED";
-    case Code::kUnknownOption:
-      return "RL_UNKNOWN_OPTION";
-    case Code::kWrongType:
-      return "RL_WRONG_TYPE";
-    case Code::kNotInBuild:
-      return "RL_NOT_IN_BUILD";
-    case Code::kNotChangeable:
-      return "RL_NOT_CHANGEABLE";
-    case Code::kConflict:
-      return "RL_CONFLICT";
-    case Code::kLate:
-      return "RL_LATE";
-    case Code::kDuplicate:
-      return "RL_DUPLICATE";
-    case Code::kNonFinite:
-      return "RL_NON_FINITE";
-    case Code::kDeviceLost:
-      return "RL_DEVICE_LOST";
+  for (const CodeName& known : kCodeNames) {
+    if (known.code == code) return known.name;
   }
   return "RL_UNKNOWN_CODE";
 }

@@ -63,8 +63,8 @@ type DeviceInfo struct {
 	ArchitectureMinor int
 }
 
-// Devices are the GPUs that the option runtime.device_index counts; none where the feature "cuda" is
-// not available.
+// Devices are the GPUs that the option runtime.device_index counts; none where the feature "cuda"
+// is not available.
 func Devices() ([]DeviceInfo, error) {
 	var count C.size_t
 	var record *C.rl_error

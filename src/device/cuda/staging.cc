@@ -35,6 +35,7 @@ Staging::Piece Staging::take(uint64_t bytes, cudaStream_t stream) {
 }
 
 void Staging::upload(const void* host, std::byte* device, uint64_t bytes, cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
   const auto* from = static_cast<const std::byte*>(host);
   while (bytes > 0) {
     const Piece piece = take(bytes, stream);
@@ -48,6 +49,7 @@ void Staging::upload(const void* host, std::byte* device, uint64_t bytes, cudaSt
 }
 
 void Staging::download(const std::byte* device, void* host, uint64_t bytes, cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
   auto* to = static_cast<std::byte*>(host);
   while (bytes > 0) {
     const Piece piece = take(bytes, stream);

@@ -1,9 +1,10 @@
 // Pinned host memory that copies between host and device pass through, so that a host array may
 // change as soon as an upload returns. The memory is a ring of segments. An event after the last
-// copy of a segment says when it may be filled again.
+// copy of a segment says when it may be filled again. Any thread; all copies go to one stream.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "core/arena.h"
@@ -29,6 +30,7 @@ class Staging {
   Piece take(uint64_t bytes, cudaStream_t stream);
   uint64_t segment_bytes() const { return arena_.bytes() / kSegments; }
 
+  std::mutex mutex_;
   Arena arena_;
   std::vector<Event> filled_;  // kSegments
   int segment_ = 0;

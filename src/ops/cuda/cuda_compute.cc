@@ -30,13 +30,19 @@ CudaCompute::CudaCompute(const Device& device, int device_index, Executor& execu
                Arena("cuda staging", options.staging_bytes, Touch::kNow, &staging_ledger_)) {
   const DeviceScope scope(device_index);
   products_ = std::make_unique<Products>(*this);
-  implementation_ = "own";
+  implementation_ = products_->library();
 }
 
 // The memory that is freed next may still be in use by the stream.
 CudaCompute::~CudaCompute() { static_cast<void>(cudaStreamSynchronize(stream())); }
 
+void CudaCompute::lose(const Error& fault) {
+  const std::lock_guard lock(lost_mutex_);
+  if (lost_.empty()) lost_ = fault.message;
+}
+
 void CudaCompute::require_device() const {
+  const std::lock_guard lock(lost_mutex_);
   if (lost_.empty()) return;
   throw Error(Code::kDeviceLost, str("cuda: the device ", device_index_,
                                      " was lost to this process by a fault: ", lost_));

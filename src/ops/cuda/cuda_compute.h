@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -37,9 +38,9 @@ class CudaCompute final : public Compute {
   const std::string& implementation() const override { return implementation_; }
 
   // Error(kDeviceLost), with the first fault, once a fault has ended the device for this process.
-  // Then only destruction works.
+  // Then only destruction works. Any thread.
   void require_device() const;
-  void lose(const Error& fault) { lost_ = fault.message; }
+  void lose(const Error& fault);
   const RangeFunctions& ranges() const { return ranges_; }
 
   int device_index() const { return device_index_; }
@@ -88,7 +89,8 @@ class CudaCompute final : public Compute {
   const int device_index_;
   Executor& executor_;
   const RangeFunctions ranges_;
-  std::string lost_;  // the fault
+  mutable std::mutex lost_mutex_;
+  std::string lost_;  // the first fault
   // Where the two reservations below come from.
   ArenaLedger scratch_ledger_, staging_ledger_;
   Stream stream_;

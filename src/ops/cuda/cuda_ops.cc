@@ -1,6 +1,9 @@
 // The table of the GPU. Each entry enters its twin: the device is current, scratch is given back at
-// the end, and a fault is remembered. An op of RL_OPS without a twin fails to link.
+// the end, and a fault is remembered. An op of RL_OPS without a twin fails to link. Copies take no
+// scratch, since they may run beside another op.
 #include "ops/cuda/cuda_ops.h"
+
+#include <type_traits>
 
 #include "ops/cuda/cuda_compute.h"
 
@@ -15,8 +18,12 @@ void enter(const char* name, void (*twin)(Compute&, const Args&), Compute& compu
   try {
     const cuda::DeviceScope device(gpu.device_index());
     const cuda::Range range(gpu.ranges(), name);
-    const cuda::ScratchScope scratch(gpu);
-    twin(compute, args);
+    if constexpr (std::is_same_v<Args, CopyBytesArgs>) {
+      twin(compute, args);
+    } else {
+      const cuda::ScratchScope scratch(gpu);
+      twin(compute, args);
+    }
   } catch (const Error& error) {
     if (error.code == Code::kDeviceLost) gpu.lose(error);
     throw;
