@@ -1,3 +1,4 @@
+// What every call of the emulated runtime shares, and what tests set and ask (emulator.h).
 #include "cuda_host/api_calls.h"
 
 #include <map>

@@ -1,3 +1,4 @@
+// The stand-in gathers both operands as fp32, so that one loop serves both types and all layouts.
 #include "cuda_host/blas_product.h"
 
 #include <vector>

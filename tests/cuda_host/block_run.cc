@@ -1,3 +1,6 @@
+// One block is kept at a time, in static storage: blocks run one after the other, under the lock of
+// the emulation. The last lane of a warp that stops makes the warp's call for all and continues
+// with the lane whose turn is first, so that a switch of fibers is all that a wait costs.
 #include "cuda_host/block_run.h"
 
 #include <cstring>

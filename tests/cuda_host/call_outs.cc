@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cuda_host/shadow.h"
+#include "cuda_host/shadow_cells.h"
 
-using rl::emulated::check_read;
-using rl::emulated::check_write;
+using rl::emulated::read_access;
+using rl::emulated::write_access;
 
 namespace {
 
@@ -14,18 +14,18 @@ uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(addre
 
 }  // namespace
 
-#define RL_CALL_OUTS(bytes)                                                                  \
-  void __tsan_read##bytes(void* address) { check_read(number(address), bytes); }             \
-  void __tsan_write##bytes(void* address) { check_write(number(address), bytes); }           \
-  void __tsan_volatile_read##bytes(void* address) { check_read(number(address), bytes); }    \
-  void __tsan_volatile_write##bytes(void* address) { check_write(number(address), bytes); }  \
-  void __tsan_unaligned_read##bytes(void* address) { check_read(number(address), bytes); }   \
-  void __tsan_unaligned_write##bytes(void* address) { check_write(number(address), bytes); } \
-  void __tsan_unaligned_volatile_read##bytes(void* address) {                                \
-    check_read(number(address), bytes);                                                      \
-  }                                                                                          \
-  void __tsan_unaligned_volatile_write##bytes(void* address) {                               \
-    check_write(number(address), bytes);                                                     \
+#define RL_CALL_OUTS(bytes)                                                                   \
+  void __tsan_read##bytes(void* address) { read_access(number(address), bytes); }             \
+  void __tsan_write##bytes(void* address) { write_access(number(address), bytes); }           \
+  void __tsan_volatile_read##bytes(void* address) { read_access(number(address), bytes); }    \
+  void __tsan_volatile_write##bytes(void* address) { write_access(number(address), bytes); }  \
+  void __tsan_unaligned_read##bytes(void* address) { read_access(number(address), bytes); }   \
+  void __tsan_unaligned_write##bytes(void* address) { write_access(number(address), bytes); } \
+  void __tsan_unaligned_volatile_read##bytes(void* address) {                                 \
+    read_access(number(address), bytes);                                                      \
+  }                                                                                           \
+  void __tsan_unaligned_volatile_write##bytes(void* address) {                                \
+    write_access(number(address), bytes);                                                     \
   }
 
 extern "C" {
@@ -37,11 +37,11 @@ RL_CALL_OUTS(8)
 RL_CALL_OUTS(16)
 
 // Structures of other sizes.
-void __tsan_read_range(void* address, size_t bytes) { check_read(number(address), bytes); }
-void __tsan_write_range(void* address, size_t bytes) { check_write(number(address), bytes); }
+void __tsan_read_range(void* address, size_t bytes) { read_access(number(address), bytes); }
+void __tsan_write_range(void* address, size_t bytes) { write_access(number(address), bytes); }
 
-void __tsan_vptr_update(void** at, void*) { check_write(number(at), sizeof(void*)); }
-void __tsan_vptr_read(void** at) { check_read(number(at), sizeof(void*)); }
+void __tsan_vptr_update(void** at, void*) { write_access(number(at), sizeof(void*)); }
+void __tsan_vptr_read(void** at) { read_access(number(at), sizeof(void*)); }
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __tsan_init() {}

@@ -1,3 +1,4 @@
+// Copies check both sides when they run, not when they are enqueued: memory may be freed between.
 #include "cuda_host/copies.h"
 
 #include <cstring>

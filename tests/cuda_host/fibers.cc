@@ -1,3 +1,4 @@
+// Stacks, and the switch between two of them: own assembly where it exists, else ucontext.
 #include "cuda_host/fibers.h"
 
 #include <sys/mman.h>
@@ -19,7 +20,7 @@ uintptr_t map_stacks() {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   for (int i = 0; i < kStacks; ++i)
     mprotect(static_cast<char*>(base) + i * kStackBytes, page, PROT_NONE);
-  return reinterpret_cast<uintptr_t>(base);
+  return stacks_begin = reinterpret_cast<uintptr_t>(base);
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ inline constexpr int kStacks = 1025;
 // The address of the range of stacks; it is mapped at the first call.
 uintptr_t stacks_base();
 inline constexpr size_t kStacksBytes = kStackBytes * kStacks;
+// The same once it is mapped; before, a range that has no address.
+inline uintptr_t stacks_begin = ~uintptr_t{0} - kStackBytes * kStacks;
 
 // A context that starts entry() on the stack with this index. entry() never returns.
 void* fresh_context(int stack, void (*entry)());

@@ -1,3 +1,4 @@
+// A map by the address of the kernel's function; entries stay for the life of the process.
 #include "cuda_host/kernels_known.h"
 
 #include <map>

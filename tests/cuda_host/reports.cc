@@ -1,3 +1,4 @@
+// Reports of a kind are cut off at a number, because one fault shows at many addresses.
 #include "cuda_host/reports.h"
 
 #include <map>

@@ -1,3 +1,5 @@
+// A run's piece is found by its number in a short list, sorted because numbers ascend. A kernel
+// only asks for runs that are not known to be in order.
 #include "cuda_host/stream_order.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Nothing runs in the background: each wait runs pieces, of any stream that can, until the one it
+// waits for is done.
 #include "cuda_host/stream_queue.h"
 
 #include <algorithm>
