@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "device/cuda/blas_library.h"
 #include "device/cuda/devices.h"
 #include "device/plugin/cuda_plugin.h"
 #include "ops/cuda/cuda_device.h"
@@ -14,6 +15,7 @@ namespace {
 
 const Device& device_of(int index, bool ranges) {
   require_device(index);
+  static_cast<void>(blas_symbols());
   static std::mutex mutex;
   static auto& devices = *new std::map<std::pair<int, bool>, std::unique_ptr<CudaDevice>>;
   const std::lock_guard lock(mutex);
