@@ -144,7 +144,7 @@ TEST_P(Projections, AWeightGradientTakesSomeColumnsOfItsOutput) {
 // q, k and v of some rows, with bias, in all three forms.
 class QkvProjections : public Projections {
  protected:
-  static constexpr int64_t kInner = 72, kBlocks = 8;
+  static constexpr int64_t kInner = 72, kBlocks = 20, kAllRows = 300;
   const AttentionShape shape_{2, 1, 16, 16, dtype_};
   const int64_t width_ = 4 * 16;
   const RopeTable table_ = make_rope_table(16, 64, {.theta = 1e4});
@@ -161,8 +161,7 @@ class QkvProjections : public Projections {
   }
   static std::vector<RowPlace> places(int64_t rows) {
     std::vector<RowPlace> out;
-    for (int32_t r = 0; r < rows; ++r)
-      out.push_back({r % 64, static_cast<int32_t>(r / 16 % kBlocks)});
+    for (int32_t r = 0; r < rows; ++r) out.push_back({r % 64, r / 16});
     return out;
   }
   // Rows from `first` on, of places and of an x that begins at row 0.
@@ -191,7 +190,7 @@ class QkvProjections : public Projections {
 
   const int64_t item_ = static_cast<int64_t>(dtype_bytes(dtype_));
   Weight w_ = weight(width_, kInner, 17);
-  OnBoth<std::byte> x_ = input(40, kInner, 18);
+  OnBoth<std::byte> x_ = input(kAllRows, kInner, 18);
   OnBoth<float> bias_{random_values(width_, 19)};
 };
 INSTANTIATE_TEST_SUITE_P(Dtypes, QkvProjections, ::testing::Values(Dtype::kF32, Dtype::kBf16),
@@ -231,10 +230,11 @@ TEST_P(QkvProjections, BitsOfARowDependOnNoOtherRow) {
   }
 }
 
-// A product that does not fit into scratch is taken in parts, with the same bits.
+// A product that does not fit into scratch is taken in parts, with the same bits. There is room
+// enough to check the order of the product.
 TEST_P(QkvProjections, LittleScratchChangesNoBit) {
-  constexpr int64_t kRows = 40;
-  TwoDevices little(dtype_, {.scratch_bytes = 16 << 10, .staging_bytes = 1 << 20});
+  constexpr int64_t kRows = kAllRows;
+  TwoDevices little(dtype_, {.scratch_bytes = 96 << 10, .staging_bytes = 1 << 20});
   const std::vector<RowPlace> at_places = places(kRows);
   Result all = result(kRows), parts = result(kRows);
   project_rows(devices_.gpu(), DeviceSide(), {0, kRows, at_places, QkvResult::kHeads}, all);

@@ -1,12 +1,20 @@
 // The matrix products of a GPU, forward and backward.
 //
 // Forward products have one order along K for each weight shape, whatever the number of rows, so a
-// row's bits do not depend on its neighbours, and sampling and training agree.
+// row's bits do not depend on its neighbours, and sampling and training agree. A weight shape has
+// one algorithm of cublasLt, found and checked at its first use: products of several numbers of
+// rows must have the bits of the largest. A shape for which no algorithm passes takes the product
+// of kernels/products, whose order is written. Gradients need no such check: an algorithm for each
+// shape makes them deterministic.
 #pragma once
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
 
-#include "ops/cuda/kernels/products/product_params.h"
+#include "ops/cuda/pinned_products.h"
 #include "ops/packed_matrix.h"
 
 namespace rl::cuda {
@@ -15,15 +23,40 @@ class CudaCompute;
 
 class Products {
  public:
-  explicit Products(CudaCompute& compute) : compute_(compute) {}
+  explicit Products(CudaCompute& compute) : compute_(compute), pinned_(compute) {}
 
+  // Finds the algorithm for the matrix's shape, if that is not known. It needs scratch, so an op
+  // that takes all there is calls it before. The matrix has been packed.
+  void prepare(const PackedMatrix& w);
   // y = x W^T for rows of x of the compute dtype; y is (rows, n).
   void multiply(const PackedMatrix& w, const std::byte* x, int64_t rows, float* y);
+
   // grad += dy^T x.
   void add_gradient(const GradientProductParams& params);
 
+  const std::string& library() const { return pinned_.library(); }
+  // Whether products with a matrix of this shape are cublasLt's; prepare() was called.
+  bool is_pinned(const PackedMatrix& w) const;
+
  private:
+  struct Shape {
+    int64_t n, k;
+    auto operator<=>(const Shape&) const = default;
+  };
+  struct GradientShape {
+    int64_t n, k, stride;
+    uint32_t alignment;  // of the operands
+    auto operator<=>(const GradientShape&) const = default;
+  };
+  using Choice = std::optional<ProductAlgorithm>;  // none: the own product
+
+  Choice find(const PackedMatrix& w) const;
+  Choice find(const GradientProductParams& params) const;
+
   CudaCompute& compute_;
+  const PinnedProducts pinned_;
+  std::map<Shape, Choice> forward_;
+  std::map<GradientShape, Choice> backward_;
 };
 
 }  // namespace rl::cuda

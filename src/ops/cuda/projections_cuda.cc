@@ -23,6 +23,7 @@ struct ProductRows {
 template <typename Step>
 void multiply_in_parts(CudaCompute& gpu, const PackedMatrix& w, const std::byte* x, int64_t rows,
                        float* keep, const Step& step) {
+  gpu.products().prepare(w);
   const int64_t n = w.shape().slices.n, x_bytes = w.shape().k * gpu.item();
   const int64_t part =
       keep != nullptr ? rows : std::min(rows, gpu.scratch_rows(n * int64_t{sizeof(float)}));

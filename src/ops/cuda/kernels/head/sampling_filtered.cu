@@ -10,11 +10,14 @@
 namespace rl::cuda {
 namespace {
 
-constexpr int kThreads = 512, kWarps = kThreads / kLanes;
+constexpr int kThreads = 256, kWarps = kThreads / kLanes;
 constexpr int kDigitBits = 4, kDigits = 1 << kDigitBits;
-// Shared memory: the sums of the warps, then a result for all threads.
+// Shared memory: the sums of the warps, a result for all threads, the sums for each candidate of a
+// digit, and those of each thread.
 constexpr size_t kResultAt = kWarps * sizeof(int64_t);
-constexpr size_t kSharedBytes = kResultAt + sizeof(int64_t);
+constexpr size_t kTotalsAt = kResultAt + sizeof(int64_t);
+constexpr size_t kPartsAt = kTotalsAt + (kDigits - 1) * sizeof(int64_t);
+constexpr size_t kSharedBytes = kPartsAt + (kDigits - 1) * kThreads * sizeof(int64_t);
 
 // Ascends with x; -0 is below +0, so x must not be -0.
 RL_DEVICE uint32_t key_of(float x) {
@@ -56,6 +59,23 @@ RL_DEVICE int64_t total_weight(int64_t n, const Weight& weight) {
   return add_block_units(sum);
 }
 
+// The sums over the block of one value per candidate, in shared memory.
+using DigitSums = int64_t[kDigits - 1];
+RL_DEVICE const int64_t* add_digit_sums(const DigitSums& mine) {
+  int64_t* const parts = shared_at<int64_t>(kPartsAt);
+  int64_t* const totals = shared_at<int64_t>(kTotalsAt);
+  for (int i = 0; i < kDigits - 1; ++i) parts[i * kThreads + thread_index()] = mine[i];
+  sync_block();
+  for (int i = warp_index(); i < kDigits - 1; i += kWarps) {
+    int64_t sum = 0;
+    for (int j = lane_index(); j < kThreads; j += kLanes) sum += parts[i * kThreads + j];
+    sum = add_lanes(sum);
+    if (lane_index() == 0) totals[i] = sum;
+  }
+  sync_block();
+  return totals;
+}
+
 // The largest key t for which the weights of the ids with keys below t sum to at most the limit.
 struct Floor {
   uint32_t key;
@@ -65,18 +85,18 @@ template <typename Weight>
 RL_DEVICE Floor find_floor(const float* x, int64_t n, int64_t limit, const Weight& weight) {
   Floor floor{0, 0};
   for (int shift = 32 - kDigitBits; shift >= 0; shift -= kDigitBits) {
-    int64_t sums[kDigits - 1] = {};  // of the ids below each candidate for the digit
+    DigitSums sums = {};  // of the ids below each candidate for the digit
     for (int64_t id = thread_index(); id < n; id += kThreads) {
       const uint32_t key = key_of(x[id]);
       const int64_t w = weight(id);
       for (uint32_t digit = 1; digit < kDigits; ++digit)
         sums[digit - 1] += key < (floor.key | digit << shift) ? w : 0;
     }
-    const uint32_t prefix = floor.key;
-    for (uint32_t digit = 1; digit < kDigits; ++digit) {
-      const int64_t below = add_block_units(sums[digit - 1]);
-      if (below <= limit) floor = {prefix | digit << shift, below};
-    }
+    const int64_t* const below = add_digit_sums(sums);
+    uint32_t best = 0;
+    for (uint32_t digit = 1; digit < kDigits; ++digit)
+      if (below[digit - 1] <= limit) best = digit;
+    if (best != 0) floor = {floor.key | best << shift, below[best - 1]};
   }
   return floor;
 }
