@@ -76,7 +76,9 @@ rl_status report_known(rl_error** err, const void* handle) {
   try {
     throw;
   } catch (const Error& error) {
-    if (error.code == Code::kInternal) poison_handle(handle, error.message.c_str());
+    if (error.code == Code::kInternal || error.code == Code::kDeviceLost) {
+      poison_handle(handle, error.message.c_str(), error.code);
+    }
     return deliver(err, error);
   } catch (const std::bad_alloc&) {
     return deliver_out_of_memory(err);

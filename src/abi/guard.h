@@ -1,6 +1,6 @@
 // The wrappers around every call that can fail: any exception becomes a status and an owned
-// rl_error, and none leaves the library. A broken invariant also poisons the handle concerned.
-// guarded is for all functions except those marked callback-safe in rl.h.
+// rl_error, and none leaves the library. A broken invariant and the loss of a device also poison
+// the handle concerned. guarded is for all functions except those marked callback-safe in rl.h.
 #pragma once
 #include <utility>
 

@@ -76,9 +76,9 @@ std::shared_ptr<void> take_handle(const void* handle, Kind kind) noexcept {
   }
 }
 
-void poison_handle(const void* handle, const char* message) noexcept {
+void poison_handle(const void* handle, const char* message, Code code) noexcept {
   try {
-    table().poison(token_of(handle), message);
+    table().poison(token_of(handle), message, code);
   } catch (...) {
     // Without memory for the message the handle is not poisoned; the caller still gets its error.
   }

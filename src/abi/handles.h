@@ -76,7 +76,7 @@ std::shared_ptr<void> find_handle(const void* handle, Kind kind, const char* par
 // Ends the handle and returns its object. Null, without effect, if it is NULL, stale, of another
 // kind, or made before fork.
 std::shared_ptr<void> take_handle(const void* handle, Kind kind) noexcept;
-void poison_handle(const void* handle, const char* message) noexcept;
+void poison_handle(const void* handle, const char* message, Code code = Code::kInternal) noexcept;
 
 template <typename Handle>
 Handle* issue(PayloadPtr<Handle> payload) {

@@ -107,7 +107,7 @@ std::shared_ptr<void> HandleTable::get(uint64_t token, uint8_t kind) const {
   const std::lock_guard lock(mutex_);
   const Slot& slot = find(token, kind);
   if (!slot.poison.empty()) {
-    throw Error(Code::kInternal,
+    throw Error(slot.poison_code,
                 str("the handle failed before and can only be destroyed: ", slot.poison));
   }
   return slot.payload;
@@ -130,7 +130,7 @@ std::shared_ptr<void> HandleTable::remove(uint64_t token, uint8_t kind) {
   return std::move(slot.payload);
 }
 
-void HandleTable::poison(uint64_t token, std::string message) {
+void HandleTable::poison(uint64_t token, std::string message, Code code) {
   if (token == 0 || forked()) return;
   const std::lock_guard lock(mutex_);
   const uint32_t index = slot_of(token);
@@ -139,6 +139,7 @@ void HandleTable::poison(uint64_t token, std::string message) {
     return;
   }
   slots_[index].poison = message.empty() ? "unknown cause" : std::move(message);
+  slots_[index].poison_code = code;
 }
 
 size_t HandleTable::num_live() const {

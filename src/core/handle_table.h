@@ -44,8 +44,8 @@ class HandleTable {
   void cancel(uint64_t token) noexcept;
 
   // The payload, kept alive by the result. Errors: kInvalidArgument (token 0), kForked,
-  // kStaleHandle (released or never issued), kWrongHandle (live, but of another kind), kInternal
-  // (poisoned).
+  // kStaleHandle (released or never issued), kWrongHandle (live, but of another kind), or the
+  // code of the poison.
   std::shared_ptr<void> get(uint64_t token, uint8_t kind) const;
   template <typename T>
   std::shared_ptr<T> get_as(uint64_t token, uint8_t kind) const {
@@ -55,8 +55,9 @@ class HandleTable {
   // Ends the token; the payload lives until its last user is done. Accepts poisoned handles too.
   std::shared_ptr<void> remove(uint64_t token, uint8_t kind);
 
-  // After a broken invariant: from now on get() fails with this message. A stale token is ignored.
-  void poison(uint64_t token, std::string message);
+  // After a broken invariant, or the loss of a device: from now on get() fails with this code and
+  // message. A stale token is ignored.
+  void poison(uint64_t token, std::string message, Code code = Code::kInternal);
 
   size_t num_live() const;
   bool forked() const { return guard_.forked(); }
@@ -67,6 +68,7 @@ class HandleTable {
     uint8_t kind = 0;  // 0: free
     std::shared_ptr<void> payload;
     std::string poison;
+    Code poison_code = Code::kInternal;
   };
   const Slot& find(uint64_t token, uint8_t kind) const;
   void refuse_forked() const;

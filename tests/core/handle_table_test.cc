@@ -87,6 +87,15 @@ TEST(HandleTable, PoisonedHandleCanOnlyBeRemoved) {
   EXPECT_EQ(*table.get_as<int>(next, kModel), 2);
 }
 
+TEST(HandleTable, APoisonKeepsItsCode) {
+  HandleTable table;
+  const uint64_t token = table.insert(kModel, number(1));
+  table.poison(token, "fault 700", Code::kDeviceLost);
+  const Error error = expect_error(Code::kDeviceLost, [&] { table.get(token, kModel); });
+  EXPECT_TRUE(contains(error.message, "can only be destroyed: fault 700"));
+  table.remove(token, kModel);
+}
+
 TEST(HandleTable, RacingRemovesHaveOneWinner) {
   HandleTable table;
   for (int round = 0; round < 200; ++round) {
