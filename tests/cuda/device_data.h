@@ -147,7 +147,9 @@ class TwoDevices {
         reference_(reference_device().make_compute(*executor_, dtype, nullptr)) {}
 
   static cuda::CudaOptions small_options() {
-    return {.scratch_bytes = uint64_t{16} << 20, .staging_bytes = uint64_t{1} << 20};
+    return {.scratch_bytes = uint64_t{16} << 20,
+            .staging_bytes = uint64_t{1} << 20,
+            .ranges = cuda::nvtx_functions()};
   }
   Compute& gpu() { return *gpu_; }
   Compute& reference() { return *reference_; }

@@ -1,13 +1,27 @@
 // What the emulated build has in place of files that need a toolkit: ranges that are counted.
 #include "cuda/emulated_platform.h"
 
+#include <mutex>
+
 #include "device/cuda/ranges.h"
 
 namespace rl::testing {
+namespace {
 
-RangeCounts& range_counts() {
+std::mutex& counts_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+RangeCounts& counts() {
   static RangeCounts counts;
   return counts;
+}
+
+}  // namespace
+
+RangeCounts range_counts() {
+  const std::lock_guard lock(counts_mutex());
+  return counts();
 }
 
 }  // namespace rl::testing
@@ -15,8 +29,15 @@ RangeCounts& range_counts() {
 namespace rl::cuda {
 
 RangeFunctions nvtx_functions() {
-  return {[](const char* name) { rl::testing::range_counts().pushed.push_back(name); },
-          [] { ++rl::testing::range_counts().popped; }};
+  using rl::testing::counts, rl::testing::counts_mutex;
+  return {[](const char* name) {
+            const std::lock_guard lock(counts_mutex());
+            ++counts().pushed[name];
+          },
+          [] {
+            const std::lock_guard lock(counts_mutex());
+            ++counts().popped;
+          }};
 }
 
 }  // namespace rl::cuda

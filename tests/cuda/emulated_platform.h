@@ -1,16 +1,16 @@
-// The ranges that ops opened on the emulated GPU.
+// The ranges that ops opened on the emulated GPU, counted over all tests of a program.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
-#include <vector>
 
 namespace rl::testing {
 
 struct RangeCounts {
-  std::vector<std::string> pushed;
+  std::map<std::string, int64_t> pushed;  // by the op's name
   int64_t popped = 0;
 };
-// Of the process, which calls ops from one thread.
-RangeCounts& range_counts();
+// A copy. Any thread.
+RangeCounts range_counts();
 
 }  // namespace rl::testing
