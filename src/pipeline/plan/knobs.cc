@@ -124,6 +124,20 @@ StepWork loss_work(const Planner& p, const PassSize& pass) {
   return {2 * rows * weights, 2 * rows / static_cast<double>(kLogitRows) * weights * item, 0};
 }
 
+// Muon has no other form.
+Turns state_turns(const Planner& p) {
+  const OptimizerSettings& optimizer = p.settings().optimizer;
+  Turns turns;
+  if (optimizer.name == OptimizerName::kMuon) return turns;
+  if (optimizer.state_dtype == OptimizerStateDtype::kFp32) {
+    turns.push_back({{"optimizer.state_dtype", "bf16"}});
+  }
+  if (optimizer.state_dtype != OptimizerStateDtype::kInt8) {
+    turns.push_back({{"optimizer.state_dtype", "int8"}});
+  }
+  return turns;
+}
+
 constexpr KnobRow kTable[] = {
     {"engine.memory_fraction", KnobEffect::kSpeed, KnobPart::kEngine, fraction_turns},
     {"engine.max_num_batched_tokens", KnobEffect::kSpeed, KnobPart::kEngine,
@@ -151,6 +165,7 @@ constexpr KnobRow kTable[] = {
     {"trainer.max_tokens_per_device", KnobEffect::kRounding, KnobPart::kTrainer,
      [](const Planner&) { return one("trainer.max_tokens_per_device", "0"); }},
     {"trainer.logprob_chunk_tokens", KnobEffect::kRounding, KnobPart::kTrainer, chunk_turns},
+    {"optimizer.state_dtype", KnobEffect::kRounding, KnobPart::kTrainer, state_turns},
     {"critic.max_tokens_per_device", KnobEffect::kRounding, KnobPart::kTrainer,
      [](const Planner& p) {
        return one("critic.max_tokens_per_device", std::to_string(p.min_tokens()));

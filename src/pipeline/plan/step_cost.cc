@@ -12,8 +12,9 @@
 namespace rl {
 namespace {
 
-constexpr double kAdamBytes = 28;     // masters and both moments, read and written, and gradients
-constexpr double kGradientBytes = 8;  // a micro-batch reads and writes each
+constexpr double kAdamBytes = 28;  // masters and both moments, read and written, and gradients
+constexpr double kBf16Bytes = 30, kInt8Bytes = 68;  // what rounding takes longer, as bytes
+constexpr double kGradientBytes = 8;                // a micro-batch reads and writes each
 constexpr double kMasterBytes = 4;
 
 double real(int64_t n) { return static_cast<double>(n); }
@@ -66,7 +67,7 @@ class StepTime {
       if (row.work != nullptr) t.train += passes * time_of(row.work(p_, pass()));
     }
     const double updates = passes * minibatches();
-    t.update = updates * kAdamBytes * policy_.params / (2 * copy_);
+    t.update = updates * (update_bytes() * policy_.params / (2 * copy_) + muon_time());
     t.publish = updates *
                 (kMasterBytes * policy_.params / read_ + (forward_bytes_ + backward_held_) / copy_);
     return t;
@@ -78,6 +79,29 @@ class StepTime {
   }
   double minibatches() const {
     return real(std::max<int64_t>(1, batch_rules_from(s_).minibatches(trained_units(s_))));
+  }
+
+  double update_bytes() const {
+    const OptimizerStateDtype dtype = s_.optimizer.state_dtype;
+    if (dtype == OptimizerStateDtype::kInt8) return kInt8Bytes;
+    return dtype == OptimizerStateDtype::kBf16 ? kBf16Bytes : kAdamBytes;
+  }
+
+  // Of the products of Newton-Schulz steps.
+  double muon_time() const {
+    if (s_.optimizer.name != OptimizerName::kMuon) return 0;
+    const auto step = [](int64_t a, int64_t b) {
+      const double small = real(std::min(a, b)), large = real(std::max(a, b));
+      return 4 * large * small * small + 2 * small * small * small;
+    };
+    double flop = 0;
+    for (int64_t l = 0; l < p_.config().layers; ++l) {
+      const LayerShape s = p_.config().layer(l);
+      const int64_t hidden = p_.config().hidden;
+      flop += 2 * step(s.q_width(), hidden) + 2 * step(s.kv_width() / 2, hidden) +
+              3 * step(s.ffn, hidden);
+    }
+    return real(s_.optimizer.muon_ns_steps) * flop / flops_;
   }
 
   double prefill() const {

@@ -20,8 +20,10 @@
 // train: three times the FLOP of a forward; each micro-batch reads 2 W and adds to gradients, 8
 //   bytes a parameter: max(FLOP / F, bytes / R). The head likewise, once a chunk of
 //   trainer.logprob_chunk_tokens.
-// update: 28 bytes a parameter read or written by AdamW, at 2 C. publish: each parameter is read,
-//   and W and what is packed for the backward are written at C.
+// update: 28 bytes a parameter read or written by AdamW, at 2 C; with moments in bf16 as if they
+//   were 30, in 8 bits 68, because rounding takes longer than the bytes that it saves. With Muon
+//   also the FLOP of its products, 4 a b^2 + 2 b^3 for each step on a matrix of sides a >= b.
+// publish: each parameter is read, and W and what is packed for the backward are written at C.
 // What rows of the knob table add is part of train: trainer.backward_weights = by_layer packs
 //   W bytes from the masters in each micro-batch.
 //
