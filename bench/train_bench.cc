@@ -1,8 +1,9 @@
 // Forward and backward of training, including the head, with loss at every position: 8 sequences
 // of 512 tokens, 32 of 64 and 2 of 2,048, split into micro-batches of 1,024 rows, or of one
 // sequence if that is longer. The gradients are checked to be finite and nonzero. Then the speedup
-// from computing the prompt of a group once.
+// from computing the prompt of a group once, and the cost of computing all activations again.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -23,7 +24,8 @@ constexpr int64_t kHeadRows = 256;
 // The buffers of one micro-batch of equally long sequences.
 class TrainingStep {
  public:
-  TrainingStep(const Model& model, int64_t length, int num_threads)
+  TrainingStep(const Model& model, int64_t length, int num_threads,
+               const ActivationRule& activations = {})
       : model_(model),
         length_(length),
         rows_(std::max(kMicroBatchRows, length)),
@@ -42,8 +44,10 @@ class TrainingStep {
     pool_ = {kv_, pool_arena_.data(), blocks};
     forward_arena_ = Arena("bench forward", ForwardBuffers::bytes(c, kv_, rows_, num_threads));
     buffers_ = std::make_unique<ForwardBuffers>(c, kv_, rows_, num_threads, forward_arena_.data());
-    saved_arena_ = Arena("bench activations", SavedActivations::bytes(c, compute, rows_));
-    saved_ = std::make_unique<SavedActivations>(c, compute, rows_, saved_arena_.data());
+    saved_arena_ =
+        Arena("bench activations", SavedActivations::bytes(c, compute, rows_, activations));
+    saved_ =
+        std::make_unique<SavedActivations>(c, compute, rows_, saved_arena_.data(), activations);
     backward_arena_ = Arena("bench backward", BackwardBuffers::bytes(c, kv_, rows_, num_threads));
     scratch_ =
         std::make_unique<BackwardBuffers>(c, kv_, rows_, num_threads, backward_arena_.data());
@@ -140,6 +144,36 @@ void run_group_case(const char* name, const GroupTraining& shape, const BenchArg
   report.add(name, median(gains), "times", 2.0, Goal::kAtLeast);
 }
 
+double seconds_of(const BenchModel& bench, BackwardWeights& packed, TrainingStep& step,
+                  int64_t tokens, float* grads) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int64_t done = 0; done < tokens; done += step.rows())
+    step.run(spread_ids(step.rows(), bench.model->config().vocab, done + 1), packed, grads);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Full recomputation in groups of one layer, over keeping everything; the two take turns.
+void run_recompute_case(const TrainCase& c, const BenchArgs& args, const BenchModel& bench,
+                        BackwardWeights& packed, Report& report) {
+  if (!args.only.empty() && args.only != c.name) return;
+  const int threads = bench.executor->num_threads();
+  Arena grads("bench gradients",
+              static_cast<uint64_t>(bench.model->layout().total()) * sizeof(float));
+  ActivationRule full;
+  full.granularity = RecomputeGranularity::kFull;
+  TrainingStep keeps(*bench.model, c.length, threads),
+      recomputes(*bench.model, c.length, threads, full);
+  const int64_t tokens = c.sequences * c.length;
+  std::vector<double> costs;
+  for (int repeat = -1; repeat < args.repeats; ++repeat) {
+    const double kept = seconds_of(bench, packed, keeps, tokens, grads.at<float>(0)),
+                 again = seconds_of(bench, packed, recomputes, tokens, grads.at<float>(0));
+    if (repeat >= 0) costs.push_back(again / kept);
+  }
+  check_gradients(*bench.model, grads.at<float>(0));
+  report.add(c.name, median(costs), "times", 1.38, Goal::kAtMost);
+}
+
 void run(const BenchArgs& args) {
   BenchModel bench(args.model);
   const Model& model = *bench.model;
@@ -149,12 +183,14 @@ void run(const BenchArgs& args) {
   if (args.quick) {
     run_case({"train_quick", 16, 64}, args, bench, packed, report);
     run_group_case("shared_prefix_quick", {2, 4, 32, 16, 256}, args, bench, packed, report);
+    run_recompute_case({"recompute_quick", 16, 64}, args, bench, packed, report);
   } else {
     run_case({"train_8x512", 8, 512}, args, bench, packed, report);
     run_case({"train_32x64", 32, 64}, args, bench, packed, report);
     run_case({"train_2x2048", 2, 2048}, args, bench, packed, report);
     run_group_case("shared_prefix_gain", {8, 8, 256, 64, kMicroBatchRows}, args, bench, packed,
                    report);
+    run_recompute_case({"recompute_cost", 8, 512}, args, bench, packed, report);
   }
   report.write(args.out);
 }
