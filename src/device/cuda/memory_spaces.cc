@@ -1,6 +1,5 @@
 // Reservations are cudaMalloc's and cudaHostAlloc's, which are aligned to at least 256 bytes and to
-// pages. The refusal of CUDA is thrown as it is, with the free memory; the ledger's arena adds no
-// more to it than its name.
+// pages. The refusal of CUDA is thrown as it is, with the free memory.
 #include "device/cuda/memory_spaces.h"
 
 #include "device/cuda/cuda_calls.h"
@@ -12,6 +11,8 @@ namespace {
 class DeviceMemory final : public MemorySource {
  public:
   DeviceMemory(int device, bool zeros) : device_(device), zeros_(zeros) {}
+
+  MemorySpace space() const override { return MemorySpace::kDevice; }
 
   void* reserve(uint64_t bytes) override {
     const DeviceScope scope(device_);

@@ -1,7 +1,5 @@
 // The memory of a GPU as sources of arenas (core/arena.h): device memory, pinned host memory, and
 // device memory for scratch. An arena is one reservation.
-//
-// An arena of device memory is made with Touch::kLater, because the host must not touch it.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -16,9 +14,9 @@ enum class Space : uint8_t {
   kPinned,   // host memory that the device reads and writes; initially zero
 };
 
-// A source of the space on the device. Where CUDA refuses a reservation, errno is ENOMEM, or
-// ENODEV if the device is lost. Released memory may still be in use by work in a stream: release
-// waits for the device.
+// A source of the space on the device. What CUDA refuses is an Error(kOutOfMemory), or of
+// kDeviceLost. Decommitted memory of the device keeps its pages. Released memory may still be in
+// use by work in a stream: release waits for the device.
 std::shared_ptr<MemorySource> memory_of(Space space, int device);
 
 }  // namespace rl::cuda

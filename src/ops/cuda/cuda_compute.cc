@@ -22,12 +22,13 @@ CudaCompute::CudaCompute(const Device& device, int device_index, Executor& execu
       device_index_(device_index),
       executor_(executor),
       ranges_(options.ranges),
-      scratch_ledger_(memory_of(Space::kScratch, device_index)),
-      staging_ledger_(memory_of(Space::kPinned, device_index)),
+      scratch_source_(memory_of(Space::kScratch, device_index)),
+      staging_source_(memory_of(Space::kPinned, device_index)),
       stream_(device_index),
-      scratch_(Arena("cuda scratch", options.scratch_bytes, Touch::kLater, &scratch_ledger_)),
-      staging_(device_index,
-               Arena("cuda staging", options.staging_bytes, Touch::kNow, &staging_ledger_)) {
+      scratch_(Arena("matmul workspace", options.scratch_bytes, Touch::kLater,
+                     {ledger, scratch_source_.get()})),
+      staging_(device_index, Arena("cuda staging", options.staging_bytes, Touch::kNow,
+                                   {nullptr, staging_source_.get()})) {
   const DeviceScope scope(device_index);
   products_ = std::make_unique<Products>(*this);
   implementation_ = products_->library();
@@ -56,11 +57,6 @@ int64_t CudaCompute::scratch_rows(int64_t row_bytes) const {
 
 void CudaCompute::upload_to(const void* host, void* device, uint64_t bytes) {
   staging_.upload(host, static_cast<std::byte*>(device), bytes, stream());
-}
-
-// Tasks are host code, which reads and writes memory of the host.
-void for_each_row(Compute& compute, const ForEachRowArgs& args) {
-  cuda_of(compute).executor().parallel_for(args.count, args.task);
 }
 
 }  // namespace rl::cuda

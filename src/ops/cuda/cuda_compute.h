@@ -44,7 +44,7 @@ class CudaCompute final : public Compute {
   const RangeFunctions& ranges() const { return ranges_; }
 
   int device_index() const { return device_index_; }
-  Executor& executor() { return executor_; }  // of host work, such as for_each_row
+  Executor& executor() { return executor_; }                                   // of host work
   int64_t item() const { return static_cast<int64_t>(dtype_bytes(dtype())); }  // bytes
   cudaStream_t stream() const { return stream_.get(); }
   // Waits until everything that was enqueued is complete.
@@ -92,7 +92,7 @@ class CudaCompute final : public Compute {
   mutable std::mutex lost_mutex_;
   std::string lost_;  // the first fault
   // Where the two reservations below come from.
-  ArenaLedger scratch_ledger_, staging_ledger_;
+  const std::shared_ptr<MemorySource> scratch_source_, staging_source_;
   Stream stream_;
   Scratch scratch_;
   Staging staging_;

@@ -1,8 +1,7 @@
 // The twins of the GPU: one function per op of RL_OPS. Each translates the arguments of a whole
 // batch into launches of kernels (ops/cuda/kernels) and products.
 //
-// In the arguments of an op a span or a reference is memory of the host and a raw pointer memory of
-// the device, except where the op's record says otherwise.
+// Which arguments are memory of the device: ops/op_table.h.
 #pragma once
 #include "ops/op_table.h"
 

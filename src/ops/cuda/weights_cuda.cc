@@ -1,6 +1,5 @@
 // Filling and copying memory. What a FloatReader reads goes through an array of the host, in pieces
-// that readers fill at the same time where there are several; the staging memory of pack_rows() is
-// not used, because a reader writes memory of the host.
+// that readers fill at the same time where there are several.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -37,6 +36,19 @@ void read_runs(CudaCompute& gpu, std::span<const FloatRun> runs, const FloatRead
   }
 }
 
+void copy_within(CudaCompute& gpu, const void* from, void* to, uint64_t bytes) {
+  RL_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, gpu.stream()), bytes,
+          " bytes");
+}
+
+// The runs' source is memory of the device.
+void copy_runs(CudaCompute& gpu, const ReadFloatsArgs& a) {
+  for (const FloatRun& run : a.runs) {
+    if (run.count == 0) continue;
+    copy_within(gpu, a.from + run.from, run.to, static_cast<uint64_t>(run.count) * sizeof(float));
+  }
+}
+
 // Packs rows that are read: all of a slice, or several slices, at a time.
 void read_and_pack(CudaCompute& gpu, const PackRowsArgs& a) {
   const int64_t k = a.shape.k, n = a.shape.slices.n;
@@ -56,10 +68,11 @@ void read_and_pack(CudaCompute& gpu, const PackRowsArgs& a) {
 
 void read_floats(Compute& compute, const ReadFloatsArgs& a) {
   CudaCompute& gpu = cuda_of(compute);
+  if (a.read == nullptr) return copy_runs(gpu, a);
   const auto together = static_cast<size_t>(gpu.num_threads());
   std::vector<float> host;
   for (size_t i = 0; i < a.runs.size(); i += together)
-    read_runs(gpu, a.runs.subspan(i, std::min(together, a.runs.size() - i)), a.read, host);
+    read_runs(gpu, a.runs.subspan(i, std::min(together, a.runs.size() - i)), *a.read, host);
 }
 
 void round_floats(Compute& compute, const RoundFloatsArgs& a) {
@@ -82,9 +95,9 @@ void pack_columns(Compute& compute, const PackColumnsArgs& a) {
 }
 
 void zero_floats(Compute& compute, const ZeroFloatsArgs& a) {
-  if (a.to.empty()) return;
-  RL_CUDA(cudaMemsetAsync(a.to.data(), 0, a.to.size_bytes(), cuda_of(compute).stream()),
-          a.to.size_bytes(), " bytes");
+  if (a.count == 0) return;
+  const auto bytes = static_cast<uint64_t>(a.count) * sizeof(float);
+  RL_CUDA(cudaMemsetAsync(a.to, 0, bytes, cuda_of(compute).stream()), bytes, " bytes");
 }
 
 // Either side may be memory of the host; it is complete when the call returns.
@@ -93,8 +106,7 @@ void copy_bytes(Compute& compute, const CopyBytesArgs& a) {
   if (a.bytes == 0) return;
   const bool from_device = on_device(a.from), to_device = on_device(a.to);
   if (from_device && to_device) {
-    RL_CUDA(cudaMemcpyAsync(a.to, a.from, a.bytes, cudaMemcpyDeviceToDevice, gpu.stream()), a.bytes,
-            " bytes");
+    copy_within(gpu, a.from, a.to, a.bytes);
   } else if (to_device) {
     gpu.upload_to(a.from, a.to, a.bytes);
   } else if (from_device) {
