@@ -175,7 +175,8 @@ TEST_F(CudaLayer, WhatIsAbsentIsNamed) {
 TEST_F(CudaLayer, AComputeReservesWhatItsDeviceSays) {
   const TwoDevices devices(Dtype::kF32);
   const emulated::Live live = emulated::live();
-  EXPECT_EQ(live.device_bytes + live.pinned_bytes, devices.gpu_device().workspace_bytes(1));
+  EXPECT_EQ(live.device_bytes, devices.gpu_device().workspace_bytes(1));
+  EXPECT_EQ(live.pinned_bytes, TwoDevices::small_options().staging_bytes);
 }
 
 TEST_F(CudaLayer, AComputeThatCannotBeMadeLeavesNothing) {
@@ -207,7 +208,7 @@ TEST_F(CudaLayer, AFaultLosesTheDeviceForEveryLaterCall) {
   EXPECT_TRUE(contains(first.message, "the device is lost to this process")) << first.message;
   // Not even a call that needs nothing of the device works.
   const Error later = expect_error(Code::kDeviceLost, [&] {
-    for_each_row(devices->gpu(), {1, [](int64_t, int) {}});
+    prepare_gradient(devices->gpu(), {1, 1});
   });
   EXPECT_TRUE(contains(later.message, first.message)) << later.message;
   EXPECT_NO_THROW(devices.reset());
@@ -227,9 +228,9 @@ TEST_F(CudaLayer, OpsAreRangesOnlyWhereTheyAreAskedFor) {
   const auto ranges_of = [](const cuda::CudaOptions& options) {
     RangeCounts before = range_counts();
     TwoDevices devices(Dtype::kF32, options);
-    for_each_row(devices.gpu(), {1, [](int64_t, int) {}});
+    prepare_gradient(devices.gpu(), {1, 1});
     RangeCounts after = range_counts();
-    EXPECT_EQ(after.pushed["for_each_row"] - before.pushed["for_each_row"],
+    EXPECT_EQ(after.pushed["prepare_gradient"] - before.pushed["prepare_gradient"],
               after.popped - before.popped);
     return after.popped - before.popped;
   };
