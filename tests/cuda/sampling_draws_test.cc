@@ -5,7 +5,6 @@
 // Tolerance: both sides compute exponentials in fp32, within 2^-22 of each
 // other; a share is drawn in its middle if it is above 1e-5, which is far more
 // than such errors sum to.
-#if __has_include("ops/sample_ops.h")
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -292,4 +291,3 @@ TEST_F(Sampling, IdsOutsideTheVocabularyAreNamed) {
 
 }  // namespace
 }  // namespace rl::testing
-#endif

@@ -1,5 +1,4 @@
 // Draws on the device: the host sends parameters and uniform numbers and gets ids and log-probs.
-#if __has_include("ops/sample_ops.h")
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -138,4 +137,3 @@ void sample_rows(Compute& compute, const SampleRowsArgs& a) {
 }
 
 }  // namespace rl::cuda
-#endif

@@ -1,5 +1,4 @@
 // Records are added rule by rule; a second one of an id is merged into the first.
-#if __has_include("ops/sample_ops.h")
 #include "ops/cuda/sampling_edits.h"
 
 #include <cmath>
@@ -83,4 +82,3 @@ FilteredRequest filtered_request(const SampleRow& row) {
 }
 
 }  // namespace rl::cuda
-#endif

@@ -1,0 +1,130 @@
+// Fixture models of every family on the emulated GPU, through the layer code of the library:
+// logits, entropies and gradients agree with the reference device, and a token has the same bits in
+// prefill, chunks, decode and packed training (contracts N1 and N2).
+//
+// Tolerances in fp32 are those between the reference device and the CPU
+// (tests/reference/device_models_test.cc): all round what passes between ops to fp32.
+#include <gtest/gtest.h>
+
+#include "cuda_models/emulated_gpu.h"
+#include "reference/model_pass.h"
+#include "support/logprob_runs.h"
+
+namespace rl::testing {
+namespace {
+
+constexpr double kLogitTolerance = 1e-4, kLogprobTolerance = 4e-5;
+constexpr double kGradTolerance = 4e-5;  // of the tensor's largest gradient
+
+// Without the longest sequence, for time.
+std::vector<std::vector<int32_t>> short_sequences(const TinyModel& tiny) {
+  auto sequences = sequences_for(tiny.model->config());
+  sequences.pop_back();
+  return sequences;
+}
+
+double relative_distance(const std::vector<float>& got, const std::vector<float>& want) {
+  double off = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double difference = static_cast<double>(got[i]) - want[i];
+    off += difference * difference;
+    size += static_cast<double>(want[i]) * want[i];
+  }
+  return std::sqrt(off / size);
+}
+
+class CudaPasses : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { emulated::restart(0); }
+  TinyModel load(const Device& device, Dtype dtype) const {
+    return on_device(device, fixture_path(GetParam()), dtype);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, CudaPasses, ::testing::ValuesIn(device_fixtures()), case_name);
+
+TEST_P(CudaPasses, PassesMatchTheReference) {
+  const TinyModel gpu = load(emulated_gpu(), Dtype::kF32),
+                  reference = load(reference_device(), Dtype::kF32);
+  EXPECT_EQ(gpu.model->weight_digest(), reference.model->weight_digest());
+  const auto sequences = short_sequences(reference);
+  const ModelPass got = run_pass(gpu, sequences), want = run_pass(reference, sequences);
+  EXPECT_LE(largest_difference(got.logits, want.logits), kLogitTolerance);
+  EXPECT_LE(largest_difference(got.entropies, want.entropies), kLogprobTolerance);
+  for (const Parameter& p : reference.model->layout().parameters()) {
+    const auto of = [&](const ModelPass& pass) {
+      const float* first = pass.gradients.data() + p.offset;
+      return std::vector<float>(first, first + p.size);
+    };
+    const std::vector<float> expected = of(want), zero(expected.size(), 0.0f);
+    EXPECT_LE(largest_difference(of(got), expected),
+              kGradTolerance * largest_difference(expected, zero) + 1e-8)
+        << p.name;
+  }
+}
+
+// As between the reference and the CPU in bf16: rounding alone changes a gradient of the test
+// models by 5e-3, and logits of two bf16 runs differ by up to 0.15.
+TEST_P(CudaPasses, Bf16PassesMatchTheReference) {
+  const TinyModel gpu = load(emulated_gpu(), Dtype::kBf16),
+                  reference = load(reference_device(), Dtype::kBf16);
+  const auto sequences = short_sequences(reference);
+  const ModelPass got = run_pass(gpu, sequences), want = run_pass(reference, sequences);
+  EXPECT_LE(largest_difference(got.logits, want.logits), 0.15);
+  EXPECT_LE(relative_distance(got.gradients, want.gradients), 3e-2);
+}
+
+TEST_P(CudaPasses, ATokenHasTheSameBitsInPrefillChunksAndDecode) {
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16}) {
+    const TinyModel gpu = load(emulated_gpu(), dtype);
+    const auto sequences = short_sequences(gpu);
+    const auto packed = packed_logprobs(gpu, sequences, 0.7f);
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      EXPECT_TRUE(same_bits(packed_logprobs(gpu, {sequences[i]}, 0.7f).front(), packed[i]))
+          << dtype_name(dtype) << ", sequence " << i << " alone";
+      for (const int32_t chunk : {1, 7}) {
+        EXPECT_TRUE(same_bits(chunked_logprobs(gpu, sequences[i], chunk, 0.7f), packed[i]))
+            << dtype_name(dtype) << ", sequence " << i << " by " << chunk;
+      }
+    }
+  }
+}
+
+class CudaPassOrders : public ::testing::Test {
+ protected:
+  void TearDown() override { emulated::restart(0); }
+};
+
+// Work of the stream runs early or late.
+TEST_F(CudaPassOrders, NoOrderOfTheStreamsChangesABit) {
+  std::vector<ModelPass> passes;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    emulated::restart(seed);
+    const TinyModel gpu = on_device(emulated_gpu(), fixture_path("qwen3"), Dtype::kBf16);
+    passes.push_back(run_pass(gpu, {{1, 2, 3, 4, 5}, {9, 8, 7}}));
+    EXPECT_TRUE(same_bits(passes.back().logits, passes.front().logits)) << seed;
+    EXPECT_TRUE(same_bits(passes.back().gradients, passes.front().gradients)) << seed;
+  }
+}
+
+TEST_F(CudaPassOrders, ValuesMatchTheReference) {
+  emulated::restart(0);
+  const std::string path = TinyModel::fixture("llama_value");
+  const auto values = [&](const Device& device) {
+    return value_pass(on_device(device, path, Dtype::kF32, ModelHead::kScalar));
+  };
+  EXPECT_LE(largest_difference(values(emulated_gpu()), values(reference_device())),
+            kLogprobTolerance);
+}
+
+TEST_F(CudaPassOrders, ArenasAreMemoryOfTheDevice) {
+  emulated::restart(0);
+  const TinyModel gpu = on_device(emulated_gpu(), fixture_path("llama"), Dtype::kF32);
+  EXPECT_TRUE(gpu.compute->has_own_memory());
+  for (const ArenaLedger::Entry& entry : gpu.ledger.entries())
+    EXPECT_EQ(entry.space, MemorySpace::kDevice) << entry.name;
+  EXPECT_GE(emulated::live().device_bytes, gpu.ledger.bytes());
+}
+
+}  // namespace
+}  // namespace rl::testing
