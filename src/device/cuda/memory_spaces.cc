@@ -28,11 +28,12 @@ class DeviceMemory final : public MemorySource {
     return data;
   }
 
-  // cudaFree waits for the device. There is nobody to tell of a failure.
+  // Work that uses the memory may still be in a stream. There is nobody to tell of a failure.
   void release(void* data, uint64_t) noexcept override {
     int previous = 0;
     static_cast<void>(cudaGetDevice(&previous));
     static_cast<void>(cudaSetDevice(device_));
+    static_cast<void>(cudaDeviceSynchronize());
     static_cast<void>(cudaFree(data));
     static_cast<void>(cudaSetDevice(previous));
   }
