@@ -82,6 +82,24 @@ void run_sessions(const Scenario& run, std::vector<Emitted>& out) {
   out.push_back({run.name, "step", conditions_of(run), names_of(metrics)});
 }
 
+// The first checkpoint fails after the first step, and the second step says so.
+void serve_without_checkpoints(std::vector<Emitted>& out) {
+  const TempDir dir;
+  const Scenario scenario{.name = "a checkpoint that cannot be written",
+                          .assignments = {"pipeline.total_steps=2"}};
+  OptionSet o = options_of(scenario, dir);
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  for (const char* text :
+       {"checkpoint.every_steps=1", "checkpoint.on_failure=continue", "checkpoint.metric=no/such"})
+    o.set_assignment(text);
+  Rig rig(o);
+  const RunLog log = rig.start_and_serve();
+  Names conditions = conditions_of(scenario);
+  conditions.insert("checkpoint_failed");
+  ASSERT_EQ(log.steps.size(), 2u);
+  out.push_back({scenario.name, "step", conditions, names_of(log.steps[1])});
+}
+
 // Advantages that no fp32 holds.
 void score_too_high(Pipeline& p, const SamplePtr& s) {
   p.score(s->id, s->slot % 2 == 0 ? 1e300 : -1e300);
@@ -96,6 +114,7 @@ const std::vector<Emitted>& emitted() {
            .assignments = {"algo.adv_norm_std=false"},
            .on_score = score_too_high},
           out);
+    serve_without_checkpoints(out);
     return out;
   }();
   return all;

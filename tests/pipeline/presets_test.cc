@@ -56,11 +56,12 @@ TEST(Presets, LowMemoryEnlargesNothing) {
 TEST(Presets, NormsAndBiasesHaveNoDecay) {
   for (const char* name : {"colocate_dense", "hybrid_stable", "long_context", "low_memory"}) {
     const OptionSet after = with_preset(smollm2_options(), name);
-    EXPECT_EQ(trainer_options_from(after, 128, 128).optimizer.no_decay, (Texts{"norms", "biases"}))
+    EXPECT_EQ(trainer_options_from(after, 8192, 8192).optimizer.no_decay,
+              (Texts{"norms", "biases"}))
         << name;
     plan_memory(after, smollm2(), PlanUse::kTrain);  // a model without biases is fine
   }
-  EXPECT_TRUE(trainer_options_from(smollm2_options(), 128, 128).optimizer.no_decay.empty());
+  EXPECT_TRUE(trainer_options_from(smollm2_options(), 8192, 8192).optimizer.no_decay.empty());
 }
 
 TEST(Presets, LowMemorySavesInEveryUse) {

@@ -138,7 +138,13 @@ class Rig {
   RunLog serve() {
     RunLog log;
     for (;;) {
-      const EventQueue::Popped got = pipeline_->next(60 * kSecond);
+      EventQueue::Popped got;
+      try {
+        got = pipeline_->next(60 * kSecond);
+      } catch (const Error& e) {
+        if (e.code != ends_with) throw;
+        got.status = e.code;
+      }
       log.end = got.status;
       if (got.status != Code::kOk) break;
       on_event(*got.event);

@@ -81,6 +81,9 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
   const Session s({"runtime.memory_budget_bytes=4GiB"});
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {"runtime.busy_timeout_ns", "3", "0"},
+      {"runtime.device_index", "1", "0"},
+      {"runtime.gpu_ranges", "true", "false"},
+      {"runtime.host_memory_budget_bytes", "5", "0"},
       {"runtime.memory_budget_bytes", "5", "4294967296"},
       {"runtime.memory_margin_bytes", "6", "0"},
       {"runtime.cpus", "0", ""},
@@ -102,7 +105,7 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
   const Error joined = expect_error(Code::kConflict, [&] { s.runtime->require_same(all); });
   EXPECT_EQ(joined.parts.size(), std::size(cases));
   EXPECT_EQ(std::size(cases) + 1, num_options_of(OptionParent::kRuntime))
-      << "runtime.device has one value in a build without a GPU";
+      << "runtime.device has one value on a machine without a GPU";
   s.runtime->require_same(s.with({"runtime.log_level=error", "runtime.experiment=e"}));
 }
 

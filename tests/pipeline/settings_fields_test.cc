@@ -157,6 +157,16 @@ void compare_training(const Settings& s, Fields& c) {
   c.same("critic.optimizer.lr", s.critic.optimizer.lr);
   c.same("critic.optimizer.weight_decay", s.critic.optimizer.weight_decay);
   c.same("critic.recompute_granularity", s.critic.recompute_granularity);
+  c.same("eval.weights", s.eval.weights);
+  c.same("optimizer.cpu_offload", s.optimizer.cpu_offload);
+  c.same("optimizer.cpu_offload_fraction", s.optimizer.cpu_offload_fraction);
+  c.same("optimizer.ema", s.optimizer.ema);
+  c.same("optimizer.muon_momentum", s.optimizer.muon_momentum);
+  c.same("optimizer.muon_ns_steps", s.optimizer.muon_ns_steps);
+  c.same("optimizer.no_decay", s.optimizer.no_decay);
+  c.same("optimizer.overlap_d2h_h2d", s.optimizer.overlap_d2h_h2d);
+  c.same("optimizer.state_dtype", s.optimizer.state_dtype);
+  c.same("reference.weights", s.reference.weights);
   c.same("optimizer.beta1", s.optimizer.beta1);
   c.same("optimizer.beta2", s.optimizer.beta2);
   c.same("optimizer.eps", s.optimizer.eps);
@@ -265,6 +275,8 @@ void compare_records(const Settings& s, Fields& c) {
   c.same("checkpoint.keep_best", s.checkpoint.keep_best);
   c.same("checkpoint.keep_last", s.checkpoint.keep_last);
   c.same("checkpoint.metric", s.checkpoint.metric);
+  c.same("checkpoint.metric_goal", s.checkpoint.metric_goal);
+  c.same("checkpoint.on_failure", s.checkpoint.on_failure);
   c.same("checkpoint.resume", s.checkpoint.resume);
   c.same("metrics.eval_jsonl", s.metrics.eval_jsonl);
   c.same("metrics.interval_steps", s.metrics.interval_steps);

@@ -135,7 +135,7 @@ inline constexpr MetricRow kMetricTable[] = {
     {"step", "pipeline/prompts_dropped/reward_timeout", "dropped_reward_timeout"},
     {"step", "pipeline/prompts_dropped/nonfinite", "dropped_nonfinite"},
     {"step", "pipeline/prompts_dropped/filtered", "dropped_filtered"},
-    {"step", "pipeline/checkpoints_failed", "pipeline checkpoint_failed"},
+    {"step", "pipeline/checkpoints_failed", "checkpoint_failed"},
     {"step", "pipeline/samples_started", "pipeline"},
     {"step", "pipeline/samples_trained", "pipeline"},
     {"step", "pipeline/samples_discarded", "pipeline"},
