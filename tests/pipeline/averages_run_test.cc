@@ -38,9 +38,14 @@ Outcome run(const OptionSet& o) {
   return out;
 }
 
-double mean_reward(const RunLog& log) {
+// Of all tokens of evaluations: greedy responses may be equal, but their log-probs are the
+// weights'.
+double eval_logprobs(const RunLog& log) {
   double sum = 0;
-  for (const auto& e : log.evals) sum += e->mean_reward;
+  for (const SamplePtr& s : log.samples) {
+    if (s->purpose != Purpose::kEval) continue;
+    for (const float logprob : s->logprobs) sum += logprob;
+  }
   return sum;
 }
 
@@ -51,7 +56,7 @@ TEST(AveragesRun, EvaluationsWithAveragesLeaveTheRunAlone) {
   ASSERT_EQ(averaged.log.evals.size(), 4u);
   EXPECT_EQ(trained.digest, averaged.digest);
   EXPECT_EQ(trained.log.series("actor/loss"), averaged.log.series("actor/loss"));
-  EXPECT_NE(mean_reward(trained.log), mean_reward(averaged.log));
+  EXPECT_NE(eval_logprobs(trained.log), eval_logprobs(averaged.log));
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(trained.log.evals[i]->version, averaged.log.evals[i]->version);
   }
@@ -62,7 +67,7 @@ TEST(AveragesRun, AveragesOfAModelThatStaysAreItself) {
   const TempDir dir;
   const Outcome trained = run(options_of(dir, {"optimizer.lr=0"})),
                 averaged = run(options_of(dir, {"optimizer.lr=0", "eval.weights=ema"}));
-  EXPECT_EQ(mean_reward(trained.log), mean_reward(averaged.log));
+  EXPECT_EQ(eval_logprobs(trained.log), eval_logprobs(averaged.log));
 }
 
 TEST(AveragesRun, AReferenceOfAveragesFollowsThePolicy) {
