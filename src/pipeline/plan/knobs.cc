@@ -87,6 +87,12 @@ Turns recompute_turns(const Planner& p) {
   return turns;
 }
 
+// Only for a host that says how much of its memory may be used: on a CPU it is the same memory.
+Turns offload_turns(const Planner& p) {
+  if (p.settings().runtime.host_memory_budget_bytes == 0) return {};
+  return one("trainer.activation_offload", "true");
+}
+
 // The products of a forward that the backward computes again, and the copies of layer inputs.
 StepWork activation_work(const Planner& p, const PassSize& pass) {
   const ActivationRule rule = activation_rule_from(p.settings());
@@ -156,8 +162,7 @@ constexpr KnobRow kTable[] = {
      backward_work},
     {"trainer.recompute_granularity", KnobEffect::kSpeed, KnobPart::kTrainer, recompute_turns,
      activation_work},
-    {"trainer.activation_offload", KnobEffect::kSpeed, KnobPart::kTrainer,
-     [](const Planner&) { return one("trainer.activation_offload", "true"); }},
+    {"trainer.activation_offload", KnobEffect::kSpeed, KnobPart::kTrainer, offload_turns},
     {"trainer.recompute_loss", KnobEffect::kSpeed, KnobPart::kTrainer,
      [](const Planner&) { return one("trainer.recompute_loss", "true"); }, loss_work},
     {"runtime.threads", KnobEffect::kSpeed, KnobPart::kBoth,

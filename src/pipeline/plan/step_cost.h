@@ -25,7 +25,9 @@
 //   also the FLOP of its products, 4 a b^2 + 2 b^3 for each step on a matrix of sides a >= b.
 // publish: each parameter is read, and W and what is packed for the backward are written at C.
 // What rows of the knob table add is part of train: trainer.backward_weights = by_layer packs
-//   W bytes from the masters in each micro-batch.
+//   W bytes from the masters in each micro-batch; trainer.recompute_granularity computes products
+//   and attention of a forward again; trainer.activation_offload copies inputs twice;
+//   trainer.recompute_loss computes the head's product again, by 64 rows.
 //
 // Rates hold for all threads of the machine's probe, and are scaled to those of the plan.
 #pragma once
