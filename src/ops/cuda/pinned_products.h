@@ -23,7 +23,7 @@ class PinnedProducts {
   const std::string& library() const { return blas_.name(); }  // with its version
 
   // Algorithms for products with these sizes and this alignment of operands, most promising first;
-  // none if cublasLt has none.
+  // none if cublasLt has none. An algorithm needs that alignment again.
   std::vector<ProductAlgorithm> algorithms(const ProductParams& params) const;
   std::vector<ProductAlgorithm> algorithms(const GradientProductParams& params) const;
 

@@ -37,6 +37,12 @@ std::vector<std::byte> check_input(Dtype dtype, int64_t count) {
   return out;
 }
 
+// Whether rows of so many bytes are as aligned as they can be, up to 16 bytes.
+bool is_aligned(const void* rows, int64_t row_bytes) {
+  const uint64_t wanted = uint64_t{1} << std::countr_zero(static_cast<uint64_t>(row_bytes) | 16u);
+  return reinterpret_cast<uintptr_t>(rows) % wanted == 0;
+}
+
 // Multiplies some rows of one input, and compares them with all of them.
 class OrderCheck {
  public:
@@ -117,6 +123,9 @@ void Products::multiply(const PackedMatrix& w, const std::byte* x, int64_t rows,
   const ProductParams params{x, w.data(), y, rows, w.shape().slices.n, w.shape().k};
   const Choice& choice = forward_.at({params.n, params.k});
   if (!choice) return multiply_by_kernel(compute_, params);
+  // As the algorithm was proposed.
+  RL_CHECK(is_aligned(x, params.k * compute_.item()));
+  RL_CHECK(is_aligned(y, params.n * static_cast<int64_t>(sizeof(float))));
   if (pinned_.multiply(params, *choice)) return;
   throw Error(Code::kUnsupported,
               str("cuda: the algorithm of cublasLt that was chosen for products with a matrix of ",
