@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "cuda_host/device_memory.h"
+#include "cuda_host/emulated_memory.h"
 #include "cuda_host/kernels_known.h"
 #include "cuda_host/reports.h"
 #include "cuda_host/stream_queue.h"

@@ -1,5 +1,5 @@
 // The range is reserved whole at the first allocation; pages get memory when they are touched.
-#include "cuda_host/device_memory.h"
+#include "cuda_host/emulated_memory.h"
 
 #include <sys/mman.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cuda_host/block_run.h"
-#include "cuda_host/device_memory.h"
+#include "cuda_host/emulated_memory.h"
 #include "cuda_host/fibers.h"
 
 namespace rl::emulated {

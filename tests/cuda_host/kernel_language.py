@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds kernels to the language of src/device/cuda/lang, so that what nvcc compiles also runs on the
-emulated GPU.
+"""Holds kernels to the language of src/device/cuda/lang, so that what nvcc compiles also runs on
+the emulated GPU.
 
 usage: kernel_language.py                one line for each problem
        kernel_language.py --self-test    plants a violation of every rule; each must be found

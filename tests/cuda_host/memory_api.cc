@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cuda_host/api_calls.h"
-#include "cuda_host/device_memory.h"
+#include "cuda_host/emulated_memory.h"
 #include "cuda_host/stream_queue.h"
 
 using rl::emulated::allocate;

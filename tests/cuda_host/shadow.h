@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cuda_host/device_memory.h"
+#include "cuda_host/emulated_memory.h"
 
 namespace rl::emulated {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cuda_host/api_calls.h"
-#include "cuda_host/device_memory.h"
+#include "cuda_host/emulated_memory.h"
 #include "cuda_host/reports.h"
 #include "cuda_host/shadow.h"
 

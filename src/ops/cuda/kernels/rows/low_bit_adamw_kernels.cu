@@ -1,7 +1,6 @@
 // An element's word is computed by its own thread, which takes one of the four words of a Philox
 // output.
 #include <bit>
-#include <cfloat>
 
 #include "core/rng.h"
 #include "device/cuda/lang/arithmetic.h"
@@ -12,6 +11,8 @@
 
 namespace rl::cuda {
 namespace {
+
+constexpr float kSmallestNormal = 0x1p-126f;
 
 struct Moments {
   float m, v;
@@ -100,7 +101,7 @@ RL_DEVICE float largest_of_block(float value, float* warps) {
   sync_block();
   float most = 0;
   for (int warp = 0; warp < block_warps(); ++warp) most = larger(most, warps[warp]);
-  return most < FLT_MIN ? 0 : most;
+  return most < kSmallestNormal ? 0 : most;
 }
 
 RL_KERNEL void adamw_int8_kernel(AdamwInt8Params p) {
