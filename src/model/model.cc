@@ -27,7 +27,7 @@ std::vector<FloatRun> cut_load(const WeightLayout& layout, float* master) {
   return runs;
 }
 
-void check_options(const ModelConfig& c, const ModelOptions& o) {
+void check_options(const ModelConfig& c, const ModelOptions& o, const Device& device) {
   if (o.block_size < 16 || o.block_size > 128 || (o.block_size & (o.block_size - 1)) != 0) {
     throw Error(Code::kOutOfRange,
                 str("KV block size ", o.block_size, " is not a power of two in 16..128"))
@@ -40,11 +40,11 @@ void check_options(const ModelConfig& c, const ModelOptions& o) {
         .with_key("model.compute_copies")
         .with_expected("1 or 2");
   }
-  if (c.head_dim > kMaxHeadDim) {
-    throw Error(Code::kUnsupported,
-                str("head size ", c.head_dim, " is above ", kMaxHeadDim, ", the largest supported"))
+  if (const int64_t most = device.max_head_dim(); c.head_dim > most) {
+    throw Error(Code::kUnsupported, str("head size ", c.head_dim, " is above ", most,
+                                        ", the largest supported by the device ", device.name()))
         .with_key("head_dim")
-        .with_expected(str("an even number up to ", kMaxHeadDim));
+        .with_expected(str("an even number up to ", most));
   }
   if (o.max_positions < 0 || o.max_positions > c.max_position) {
     throw Error(Code::kOutOfRange,
@@ -74,7 +74,7 @@ uint64_t Model::packed_forward_bytes(const Device& device, const ModelConfig& co
 }
 
 Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& options)
-    : config_((check_options(source.config(), options), source.config())),
+    : config_((check_options(source.config(), options, compute.device()), source.config())),
       layout_(config_),
       compute_(compute),
       kv_format_{options.block_size, options.kv_dtype.value_or(compute_dtype())},

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/dtype.h"
+#include "ops/attention.h"
 #include "ops/packed_matrix.h"
 
 namespace rl {
@@ -20,6 +21,8 @@ class Device {
   virtual const char* name() const = 0;
   // Whether it multiplies bf16; then that is the compute dtype unless model.dtype names another.
   virtual bool has_bf16() const = 0;
+  // Components of the largest head that it computes.
+  virtual int64_t max_head_dim() const { return kMaxHeadDim; }
   // The packed shape of a [k -> n] product, split as cut_slices() says. Throws
   // Error(kResourceExhausted) if the device cannot compute such a product within its workspace.
   virtual PackedShape plan_packed(const SliceRule& rule, Dtype compute) const = 0;

@@ -187,10 +187,16 @@ TEST_P(AttentionTwins, DecodeTurnsItsHeadsFirst) {
   expect_near(c_.dtype, data.out(), tolerance);
 }
 
-TEST(AttentionLimits, LargerHeadsAreRefused) {
-  const AttentionOf c{2, 1, 258, 16, 0, Dtype::kF32, Dtype::kF32};
-  const Error error =
-      expect_error(Code::kUnsupported, [&] { cuda::attention_sizes(c.shape(), c.rule()); });
+// The device says so before a model is made; the op does not rely on it.
+TEST(AttentionLimits, HeadsAboveTheDevicesLargestAreRefused) {
+  const int64_t most = TwoDevices(Dtype::kF32).gpu_device().max_head_dim();
+  EXPECT_EQ(most, 256);
+  const auto sizes_of = [](int64_t head_dim) {
+    const AttentionOf c{2, 1, head_dim, 16, 0, Dtype::kF32, Dtype::kF32};
+    return cuda::attention_sizes(c.shape(), c.rule());
+  };
+  EXPECT_EQ(sizes_of(most).width, most);
+  const Error error = expect_error(Code::kUnsupported, [&] { sizes_of(most + 2); });
   EXPECT_TRUE(contains(error.message, "heads of 258 components"));
 }
 

@@ -5,6 +5,7 @@
 
 #include "device/cuda/memory_spaces.h"
 #include "ops/cuda/cuda_compute.h"
+#include "ops/cuda/kernels/attention/attention_params.h"
 #include "ops/device.h"
 
 namespace rl::cuda {
@@ -15,6 +16,7 @@ class CudaDevice final : public Device {
       : index_(index), options_(options), memory_(memory_of(Space::kDevice, index)) {}
   const char* name() const override { return "cuda"; }
   bool has_bf16() const override { return true; }
+  int64_t max_head_dim() const override { return kMaxAttentionWidth; }
   PackedShape plan_packed(const SliceRule& rule, Dtype compute) const override;
   // Scratch of the device, whatever the number of threads. Pinned memory of the host, of
   // CudaOptions::staging_bytes, comes in addition and is in no ledger.
