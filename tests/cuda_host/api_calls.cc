@@ -102,8 +102,8 @@ int64_t calls(const std::string& name) {
 
 Live live() {
   const std::lock_guard lock(emulator_mutex());
-  const MemoryTotals totals = memory_totals();
   const StreamTotals streams = stream_totals();
+  const MemoryTotals totals = memory_totals();
   return {totals.device_allocations, totals.pinned_allocations, streams.streams, streams.events,
           totals.device_bytes,       totals.pinned_bytes};
 }

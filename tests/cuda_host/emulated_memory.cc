@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <map>
 
 #include "cuda_host/host_access.h"
 #include "cuda_host/shadow.h"
@@ -16,17 +17,21 @@ Allocation* chunk_owner[kArenaBytes >> kChunkBits];
 
 namespace {
 
-// Where a space's next allocation goes.
+// Where a space's next allocation goes: to fresh addresses, or to those of an allocation of as many
+// chunks of which kQuarantine were released since.
+constexpr size_t kQuarantine = 256;
 struct Space {
   uintptr_t base, bytes, next = 0;
+  std::map<uint64_t, std::deque<uintptr_t>> released = {};  // by chunks
 };
 struct Memories {
   Space device{kArenaBase, kDeviceBytes}, pinned{kPinnedBase, kPinnedBytes};
   std::deque<Allocation> all;
-  Allocation shared{kSharedBase, kSharedBase, Memory::kShared, false, 0};
+  Allocation shared{kSharedBase, kSharedBase, Memory::kShared, false, 0, false};
   int64_t num_allocated = 0;
   MemoryTotals totals{};
-  int accesses = 0;
+  int accesses = 0, rounds = 0;
+  bool open = false;          // the host may touch device memory
   uintptr_t device_used = 0;  // bytes from kArenaBase on that were ever allocated
 };
 
@@ -54,6 +59,7 @@ Memories& memories() {
 }
 
 void add(const Allocation& allocation, int sign) {
+  if (!allocation.counted) return;
   MemoryTotals& totals = memories().totals;
   const uint64_t bytes = (allocation.end - allocation.begin) * static_cast<uint64_t>(sign);
   if (allocation.memory == Memory::kDevice) {
@@ -65,9 +71,11 @@ void add(const Allocation& allocation, int sign) {
   }
 }
 
-void protect_device(int protection) {
+void protect_device(bool open) {
   Memories& all = memories();
+  all.open = open;
   if (all.device_used == 0) return;
+  const int protection = open ? PROT_READ | PROT_WRITE : PROT_NONE;
   if (mprotect(reinterpret_cast<void*>(kArenaBase), all.device_used, protection) == 0) return;
   std::perror("emulated GPU: mprotect");
   std::abort();
@@ -107,21 +115,29 @@ std::string describe_address(uintptr_t address) {
   return std::string(text) + ", far from every allocation";
 }
 
-void* allocate(Memory memory, uint64_t bytes) {
+void* allocate(Memory memory, uint64_t bytes, bool counted) {
   Memories& all = memories();
   Space& space = memory == Memory::kDevice ? all.device : all.pinned;
   // 256 bytes into the chunk: no better alignment than the device promises.
   const uint64_t chunks = (bytes + 256 + kChunkBytes - 1) / kChunkBytes + 1;
-  if (bytes > space.bytes || chunks * kChunkBytes > space.bytes - space.next) return nullptr;
-  const uintptr_t begin = space.base + space.next + 256;
+  std::deque<uintptr_t>& released = space.released[chunks];
+  uintptr_t start = space.base + space.next;
+  if (released.size() > kQuarantine) {
+    start = released.front();
+    released.pop_front();
+  } else if (bytes > space.bytes || chunks * kChunkBytes > space.bytes - space.next) {
+    return nullptr;
+  } else {
+    space.next += chunks * kChunkBytes;
+  }
+  const uintptr_t begin = start + 256;
   const uintptr_t first = (begin - kArenaBase) >> kChunkBits;
-  all.all.push_back({begin, begin + bytes, memory, false, ++all.num_allocated});
+  all.all.push_back({begin, begin + bytes, memory, false, ++all.num_allocated, counted});
   for (uint64_t i = 0; i + 1 < chunks; ++i) chunk_owner[first + i] = &all.all.back();
-  space.next += chunks * kChunkBytes;
   add(all.all.back(), 1);
   if (memory == Memory::kDevice && space.next > all.device_used) {
     all.device_used = space.next;
-    if (all.accesses > 0) protect_device(PROT_READ | PROT_WRITE);
+    if (all.open) protect_device(true);
   }
   return reinterpret_cast<void*>(begin);
 }
@@ -137,11 +153,13 @@ Allocation* find_allocation(Memory memory, const void* begin) {
 void release(Allocation* allocation) {
   allocation->freed = true;
   add(*allocation, -1);
-  const uintptr_t bytes =
-      (allocation->end - allocation->begin + 256 + kChunkBytes - 1) & ~(kChunkBytes - 1);
   const uintptr_t start = allocation->begin & ~(kChunkBytes - 1);
-  madvise(reinterpret_cast<void*>(start), bytes, MADV_DONTNEED);
+  const uint64_t bytes = allocation->end - start;
   forget(start, bytes);
+  // What is small may keep its pages, because its addresses are soon used again.
+  if (bytes > kChunkBytes) madvise(reinterpret_cast<void*>(start), bytes, MADV_DONTNEED);
+  Space& space = allocation->memory == Memory::kDevice ? memories().device : memories().pinned;
+  space.released[(bytes + kChunkBytes - 1) / kChunkBytes + 1].push_back(start);
 }
 
 void drop_allocations() {
@@ -152,6 +170,7 @@ void drop_allocations() {
     const uintptr_t first = (space->base - kArenaBase) >> kChunkBits;
     for (uintptr_t i = 0; i < space->next >> kChunkBits; ++i) chunk_owner[first + i] = nullptr;
     space->next = 0;
+    space->released.clear();
   }
   all.all.clear();
   all.num_allocated = 0;
@@ -162,10 +181,13 @@ MemoryTotals memory_totals() { return memories().totals; }
 void set_shared_bytes(uint64_t bytes) { memories().shared.end = kSharedBase + bytes; }
 
 DeviceAccess::DeviceAccess() {
-  if (memories().accesses++ == 0) protect_device(PROT_READ | PROT_WRITE);
+  if (memories().accesses++ == 0 && !memories().open) protect_device(true);
 }
 DeviceAccess::~DeviceAccess() {
-  if (--memories().accesses == 0) protect_device(PROT_NONE);
+  Memories& all = memories();
+  if (--all.accesses > 0) return;
+  const bool often = all.totals.device_bytes < kMuchMemory;
+  if (often || ++all.rounds % kProtectEvery == 0) protect_device(false);
 }
 
 }  // namespace rl::emulated

@@ -1,9 +1,11 @@
 // The emulated memory: one range of addresses for device memory, pinned host memory and the shared
 // memory of the block that runs, and what is known of each allocation. Allocations lie at least
 // 64 KiB apart, and no 64 KiB hold parts of two, so that a table of them tells which one an address
-// belongs to. Addresses are not used again before the range is exhausted.
+// belongs to. Addresses are used again late, so that a use of freed memory is found.
 //
-// Device memory cannot be touched by the host, except while a DeviceAccess lives.
+// Device memory cannot be touched by the host, except while a DeviceAccess lives. Where much memory
+// is allocated, only after one of kProtectEvery it is out of reach again, because that takes time
+// for each page.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +30,7 @@ struct Allocation {
   Memory memory;
   bool freed;
   int64_t number;  // counted from 1
+  bool counted;    // in the totals
   std::string describe(uintptr_t address) const;
 };
 
@@ -39,8 +42,9 @@ inline Allocation* owner_of(uintptr_t address) {
   return in_arena(address) ? chunk_owner[(address - kArenaBase) >> kChunkBits] : nullptr;
 }
 
-// Null where the space is exhausted. `bytes` is positive.
-void* allocate(Memory memory, uint64_t bytes);
+// Null where the space is exhausted. `bytes` is positive. What is part of an allocation to the
+// library's eye is not counted again.
+void* allocate(Memory memory, uint64_t bytes, bool counted = true);
 // The live allocation that begins here, or null.
 Allocation* find_allocation(Memory memory, const void* begin);
 void release(Allocation* allocation);
@@ -55,6 +59,9 @@ MemoryTotals memory_totals();
 
 // The block's shared memory: so many bytes from kSharedBase on.
 void set_shared_bytes(uint64_t bytes);
+
+inline constexpr int kProtectEvery = 16;
+inline constexpr uint64_t kMuchMemory = 1 << 20;
 
 // While one lives, the host may touch device memory.
 class DeviceAccess {

@@ -1,3 +1,4 @@
+// Each kernel is correct unless `faulty` is set; then it has the one fault that its name says.
 #include "cuda_host/fault_kernels.h"
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/kernel.h"

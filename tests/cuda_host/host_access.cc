@@ -1,3 +1,4 @@
+// One handler for the process; it says what it knows and lets the process die as it would without.
 #include "cuda_host/host_access.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// Small kernels in the style of the library's own.
 #include "cuda_host/language_kernels.h"
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/kernel.h"

@@ -135,12 +135,12 @@ void note_copied(uintptr_t to, uintptr_t from, uint64_t bytes) {
 
 void forget(uintptr_t begin, uint64_t bytes) {
   char* const first = reinterpret_cast<char*>(cells_of(begin));
-  const size_t size = bytes / 2 * sizeof(Cell);
-  // Whole pages go back to the system, so that memory that was touched once is not kept.
-  constexpr uintptr_t kPage = 4096;
+  const size_t size = (bytes + 1) / 2 * sizeof(Cell);
+  // Many pages go back to the system, which is cheaper than to clear them.
+  constexpr uintptr_t kPage = 4096, kMany = 64 * kPage;
   char* const page =
       reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(first) + kPage - 1) & ~(kPage - 1));
-  if (page + kPage > first + size) {
+  if (size < kMany) {
     std::memset(first, 0, size);
     return;
   }

@@ -28,9 +28,10 @@ namespace {
 
 struct Streams {
   CUstream_st standard{0, false, 0, {}, nullptr, {}, {}};
+  CUstream_st after_all{1, true, 0, {}, nullptr, {}, {}};  // what run_after_all() was given
   std::vector<std::unique_ptr<CUstream_st>> streams;
   std::vector<std::unique_ptr<CUevent_st>> events;
-  int next_number = 1;
+  int next_number = 2;
   Clock host;
   uint64_t random = 1;
   bool runs = false;  // work runs now: its body may not start other work
@@ -49,6 +50,7 @@ uint64_t draw_order() {
 std::vector<CUstream_st*> every_stream() {
   std::vector<CUstream_st*> found{&all().standard};
   for (const auto& stream : all().streams) found.push_back(stream.get());
+  found.push_back(&all().after_all);
   return found;
 }
 
@@ -69,7 +71,7 @@ void run_front(CUstream_st& stream) {
   clock[static_cast<size_t>(stream.number)] = work.mark->place;
   work.mark->clock = clock;
   stream.clock = std::move(clock);
-  if (work.body && !device_lost()) {
+  if (work.body && (!device_lost() || &stream == &all().after_all)) {
     begin_runs(*work.mark, work.name, work.runs);
     set_running_work(work.name.c_str());
     all().runs = true;
@@ -163,6 +165,14 @@ std::shared_ptr<Mark> enqueue(CUstream_st* stream, std::string name, uint32_t ru
   return stream->last;
 }
 
+void run_after_all(std::string name, std::function<void()> body) {
+  CUstream_st& queue = all().after_all;
+  for (const CUstream_st* stream : every_stream())
+    if (stream->last != nullptr && !stream->last->done && stream != &queue)
+      queue.hold.push_back(stream->last);
+  enqueue(&queue, std::move(name), 1, std::move(body));
+}
+
 void hold_for(CUstream_st* stream, const std::shared_ptr<Mark>& mark) {
   stream->hold.push_back(mark);
 }
@@ -175,6 +185,7 @@ void wait_for(const std::shared_ptr<Mark>& mark) {
     const DeviceAccess access;
     while (!mark->done && run_some()) continue;
   }
+  while (!all().runs && can_run(all().after_all)) run_front(all().after_all);
   join(all().host, mark->clock);
   forget_before(known_to_all());
 }
@@ -192,7 +203,8 @@ void drop_streams() {
   all().streams.clear();
   all().events.clear();
   all().standard = CUstream_st{0, false, 0, {}, nullptr, {}, {}};
-  all().next_number = 1;
+  all().after_all = CUstream_st{1, true, 0, {}, nullptr, {}, {}};
+  all().next_number = 2;
   all().host.clear();
   all().random = 1;
   all().runs = false;
@@ -200,6 +212,7 @@ void drop_streams() {
 }
 
 StreamTotals stream_totals() {
+  while (can_run(all().after_all)) run_front(all().after_all);
   return {static_cast<int64_t>(all().streams.size()), static_cast<int64_t>(all().events.size())};
 }
 

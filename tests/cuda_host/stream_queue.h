@@ -43,6 +43,9 @@ std::shared_ptr<Mark>& recorded(CUevent_st* event);
 // The stream's last work, or null.
 std::shared_ptr<Mark> last_work(CUstream_st* stream);
 
+// Runs the body when everything that is enqueued now is complete. Nothing waits for it.
+void run_after_all(std::string name, std::function<void()> body);
+
 // Runs until the mark is done, and notes that the host waited for it.
 void wait_for(const std::shared_ptr<Mark>& mark);
 void wait_for_all();
