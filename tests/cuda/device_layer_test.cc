@@ -96,12 +96,36 @@ TEST_F(CudaLayer, ScratchIsAStackThatNamesWhatDoesNotFit) {
   std::byte* const first = scratch.take(100);
   const uint64_t mark = scratch.taken();
   std::byte* const second = scratch.take(100);
-  EXPECT_EQ(second - first, 256);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(scratch.taken(), 2 * cuda::Scratch::kAlignment);
   scratch.give_back(mark);
-  EXPECT_EQ(scratch.take(8), second);
+  EXPECT_EQ(scratch.taken(), mark);
+  static_cast<void>(scratch.take(8));
   const Error error = expect_error(Code::kResourceExhausted, [&] { scratch.take(5000); });
   EXPECT_TRUE(contains(error.message, "needs 5000 bytes beside 512 that it has, of 4096"))
       << error.message;
+}
+
+// What was enqueued before the scratch was given back may use it, and nothing later.
+TEST_F(CudaLayer, ScratchThatWasGivenBackIsNotTheOpsAnyMore) {
+  for (const bool late : {false, true}) {
+    begin(1);
+    {
+      ArenaLedger ledger = ledger_of(Space::kScratch);
+      cuda::Scratch scratch(Arena("scratch", 4096, Touch::kLater, &ledger));
+      const cuda::Stream stream(0);
+      std::byte* const piece = scratch.take(100);
+      if (!late) RL_CUDA(cudaMemsetAsync(piece, 0, 100, stream.get()));
+      scratch.give_back(0);
+      stream.wait();
+      if (late) RL_CUDA(cudaMemsetAsync(piece, 0, 100, stream.get()));
+      EXPECT_EQ(cudaStreamSynchronize(stream.get()), late ? cudaErrorIllegalAddress : cudaSuccess);
+    }
+    const std::vector<emulated::Report> reports = emulated::take_reports();
+    EXPECT_EQ(reports.size(), late ? 1u : 0u);
+    for (const emulated::Report& r : reports) EXPECT_EQ(r.fault, emulated::Fault::kFreed) << r.text;
+  }
+  begin(0);
 }
 
 // More bytes than the ring has, over seeds that let copies run early and late: a segment that was
@@ -208,7 +232,7 @@ TEST_F(CudaLayer, AFaultLosesTheDeviceForEveryLaterCall) {
   EXPECT_TRUE(contains(first.message, "the device is lost to this process")) << first.message;
   // Not even a call that needs nothing of the device works.
   const Error later = expect_error(Code::kDeviceLost, [&] {
-    prepare_gradient(devices->gpu(), {1, 1});
+    copy_bytes(devices->gpu(), {nullptr, nullptr, 0});
   });
   EXPECT_TRUE(contains(later.message, first.message)) << later.message;
   EXPECT_NO_THROW(devices.reset());
@@ -228,9 +252,9 @@ TEST_F(CudaLayer, OpsAreRangesOnlyWhereTheyAreAskedFor) {
   const auto ranges_of = [](const cuda::CudaOptions& options) {
     RangeCounts before = range_counts();
     TwoDevices devices(Dtype::kF32, options);
-    prepare_gradient(devices.gpu(), {1, 1});
+    copy_bytes(devices.gpu(), {nullptr, nullptr, 0});
     RangeCounts after = range_counts();
-    EXPECT_EQ(after.pushed["prepare_gradient"] - before.pushed["prepare_gradient"],
+    EXPECT_EQ(after.pushed["copy_bytes"] - before.pushed["copy_bytes"],
               after.popped - before.popped);
     return after.popped - before.popped;
   };

@@ -8,7 +8,7 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "cuda_host/api_calls.h"
-#include "cuda_host/device_memory.h"
+#include "cuda_host/emulated_memory.h"
 #include "cuda_host/stream_queue.h"
 #include "device/cuda/scratch.h"
 
