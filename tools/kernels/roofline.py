@@ -58,7 +58,12 @@ COSTS = {
     "copy_bytes": ("4e9 bytes", (FLOATS * 8, 0)),
     "squared_norm": ("1e9 floats", (FLOATS * 4, 0)),
     "adamw": ("1e9 parameters", (FLOATS * 28, 0)),
-    "for_each_row": ("the host's work", None),
+    "adamw_bf16": ("1e9 parameters", (FLOATS * 20, 0)),
+    "adamw_int8": ("1e9 parameters", (FLOATS * 16, 0)),
+    "scale_add": ("1e9 floats", (FLOATS * 12, 0)),
+    "transpose_rows": ("F x C", (F * C * 6, 0)),
+    "average_floats": ("1e9 floats", (FLOATS * 12, 0)),
+    "exchange_floats": ("1e9 floats", (FLOATS * 16, 0)),
 }
 
 
