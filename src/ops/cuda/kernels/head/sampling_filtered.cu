@@ -128,9 +128,7 @@ RL_DEVICE int64_t find_in_order(int64_t n, int64_t target, const Weight& weight)
     before = shuffle(up_to, kLanes - 1);
   }
   sync_block();
-  const int64_t id = *result;
-  sync_block();
-  return id;
+  return *result;
 }
 
 // A row and what is kept of it.
