@@ -84,8 +84,9 @@ def op_table(kernels_of, known, architectures, emulated, gpu):
     for op, kernels in kernels_of.items():
         has = ["yes" if all(any(base(k) == kernel and a in known[k] for k in known)
                             for kernel in kernels or []) else "no" for a in architectures]
-        cells = [f"`{op}`", ", ".join(kernels or []), *has, "yes" if op in emulated else "no",
-                 "yes" if op in gpu else "never", *roofline.row(op)]
+        ran = "not recorded" if emulated is None else "yes" if op in emulated else "no"
+        cells = [f"`{op}`", ", ".join(kernels or []), *has, ran, "yes" if op in gpu else "never",
+                 *roofline.row(op)]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -145,10 +146,9 @@ def check(build, gpu_results, write):
     architectures = sorted({a for by in known.values() for a in by},
                            key=lambda a: int(re.search(r"\d+", a)[0]))
     results = build / "tests/cuda/results.json"
-    emulated = ops_run(results)
+    emulated = ops_run(results) if results.exists() else None
     kernels_of = sources.kernels_of_ops(ROOT)
-    problems = list(problems_of(kernels_of, known, architectures,
-                                emulated if results.exists() else None))
+    problems = list(problems_of(kernels_of, known, architectures, emulated))
     tables = {"ops": op_table(kernels_of, known, architectures, emulated, ops_run(gpu_results)),
               "kernels": kernel_table(known, architectures)}
     path = ROOT / PAGE
