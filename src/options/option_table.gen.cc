@@ -1013,7 +1013,7 @@ constexpr OptionInfo kOptions[] = {
      "of checkpoint.keep_last: a checkpoint that is one of both takes no further place. Of equal "
      "values the newer is better. A checkpoint that was written before the metric had a finite "
      "value is none of the best.",
-     "0.1.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
+     "0.3.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
      "OpenRLHF best_metric_key, verl save_best"},
     {"checkpoint.keep_last", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
@@ -1031,14 +1031,14 @@ constexpr OptionInfo kOptions[] = {
      "name that begins with eval/ is one of the last evaluation, any other is one of the last "
      "step. The checkpoint holds name and value. If the step or the evaluation has no metric of "
      "this name, the checkpoint fails with RL_NOT_FOUND.",
-     "0.1.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
+     "0.3.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
      "OpenRLHF best_metric_key"},
     {"checkpoint.metric_goal", OptionType::kEnum, "highest",
      {},
      {},
      false, false, kChoices_checkpoint_metric_goal, 2, "",
      "Which values of checkpoint.metric are better.",
-     "0.1.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
+     "0.3.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
      "librl"},
     {"checkpoint.on_failure", OptionType::kEnum, "stop",
      {},
@@ -1047,7 +1047,7 @@ constexpr OptionInfo kOptions[] = {
      "What a run does if a checkpoint cannot be written, for lack of space or another failure of "
      "the system. Earlier checkpoints stay as they are. rl_pipeline_checkpoint returns the error "
      "to its caller in either case.",
-     "0.1.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
+     "0.3.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
      "librl"},
     {"checkpoint.resume", OptionType::kString, "never",
      {},
