@@ -56,9 +56,17 @@ def files(prefix):
     return {p.relative_to(prefix) for p in prefix.rglob("*") if not p.is_dir()}
 
 
+def components_of(package):
+    """The plugin of GPUs is a component where a toolkit was there to build it."""
+    plugin = "librl_cuda.so." + package.soname.rsplit(".", 1)[1]
+    if not (package.build / "cuda" / plugin).exists():
+        return COMPONENTS
+    return {**COMPONENTS, "cuda": {plugin, "librl_cuda.so.VERSION"}}
+
+
 def components(package):
     whole, parts = files(package.install("whole")), set()
-    for name, wanted in COMPONENTS.items():
+    for name, wanted in components_of(package).items():
         wanted = {file.replace("VERSION", package.version).replace("SONAME", package.soname)
                   for file in wanted}
         found = files(package.install(name, "--component", name))
