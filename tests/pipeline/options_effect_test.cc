@@ -52,6 +52,9 @@ std::string text_of(const Sample& s) {
   std::string out = str(s.purpose == Purpose::kEval ? "eval " : "train ", s.ordinal, ".", s.slot);
   for (const int32_t id : s.ids) out += str(" ", id);
   for (const int32_t id : s.top_ids) out += str(" top ", id);
+  if (s.purpose == Purpose::kEval) {
+    for (const float logprob : s.logprobs) out += str(" ", logprob);
+  }
   if (s.prompt_logprobs != nullptr) out += str(" prompt ", s.prompt_logprobs->size());
   return out + "\n";
 }
