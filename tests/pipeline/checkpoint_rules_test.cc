@@ -91,6 +91,16 @@ TEST(BestCheckpoints, AMetricThatNoStepHasIsNamed) {
   EXPECT_NE(rig.pipeline().failure()->message.find("no/such"), std::string::npos);
 }
 
+TEST(BestCheckpoints, AMetricOfEvaluationsThatNeverRunIsNamed) {
+  const TempDir dir;
+  Rig rig(options_with(dir, every_step(dir, {"checkpoint.metric=eval/rewards/mean"})));
+  rig.ends_with = Code::kNotFound;
+  rig.start_and_serve();
+  ASSERT_NE(rig.pipeline().failure(), nullptr);
+  EXPECT_EQ(rig.pipeline().failure()->key, "checkpoint.metric");
+  EXPECT_NE(rig.pipeline().failure()->message.find("eval.path"), std::string::npos);
+}
+
 TEST(BestCheckpoints, AMetricOfAnEvaluationHoldsUntilTheNext) {
   const TempDir dir;
   testing::write_lines(dir.file("eval.jsonl"), testing::id_rows(2));

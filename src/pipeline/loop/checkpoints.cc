@@ -101,6 +101,12 @@ void Checkpoints::note_metrics(const MetricList& metrics, bool of_evaluation) {
 }
 
 void Checkpoints::require_metric() const {
+  const Settings& settings = control_.settings();
+  if (settings.checkpoint.metric.starts_with("eval/") && settings.eval.path.empty()) {
+    throw Error(Code::kNotFound, str("checkpoint.metric is ", settings.checkpoint.metric,
+                                     ", but eval.path is empty, so there is no evaluation"))
+        .with_key("checkpoint.metric");
+  }
   if (missing_metric_.empty() || missing_metric_ != control_.settings().checkpoint.metric) return;
   const bool of_evaluation = missing_metric_.starts_with("eval/");
   throw Error(Code::kNotFound,
