@@ -5,6 +5,9 @@ A ctest entry whose output has GoogleTest case lines counts once per case; any o
 once. An entry that failed without a failed case (a crash, a sanitizer report, a timeout) counts as
 one failure.
 
+Failed cases are listed with the first line of what failed; of an entry without a failed case, the
+last line that it printed.
+
 Skipped cases are listed by reason, each reason with its kind (KINDS). A skip without a kind is a
 test that a complete machine would run: for example, a tool of scripts/debian-packages.txt is
 missing. If CI is "true" such a skip is a failure. Under a capped instruction set (entries *_avx2)
@@ -20,6 +23,8 @@ import xml.etree.ElementTree as ElementTree
 CASE = re.compile(r"^\[ +(OK|SKIPPED|FAILED) +\] (\S+?)(?:, where .*)? \(\d+ ms\)$", re.MULTILINE)
 SKIP_REASON = re.compile(r": Skipped\n(.+)\n(?:.*\n)*?\[ +SKIPPED +\] (\S+)")
 PRINTED_REASON = re.compile(r"^skipped: (.+)$", re.MULTILINE)
+FAILED_CASE = re.compile(
+    r"^\[ RUN +\] (\S+)\n((?:(?!\[ RUN ).*\n)*?)\[ +FAILED +\] \1", re.MULTILINE)
 KINDS = {
     "hardware": r"this CPU has no |usable cores|there is no other worker|this kernel lacks ",
     "long": r"RL_LONG is not set",
@@ -55,6 +60,19 @@ def count_entry(entry):
     return passed, failed, skipped
 
 
+def failures_of(entry):
+    """Yields (name, first or last line) of everything that failed in an entry."""
+    output = entry.findtext("system-out") or ""
+    name = entry.get("name")
+    runs = FAILED_CASE.findall(output)
+    for case, printed in runs:
+        lines = [line for line in printed.splitlines() if line.strip()]
+        first = next((i for i, line in enumerate(lines) if line.endswith(": Failure")), 0)
+        yield f"{name}: {case}", " ".join(lines[first:first + 2])
+    if not runs and count_entry(entry)[1]:
+        yield name, (output.strip().splitlines() or ["printed nothing"])[-1]
+
+
 def skips_of(entry):
     """Yields (name, reason) of everything that an entry skipped."""
     output = entry.findtext("system-out") or ""
@@ -80,10 +98,12 @@ def refused(entry_name, reason):
 
 def main(paths):
     totals = [0, 0, 0]
+    failures = []
     by_reason = collections.defaultdict(list)
     for path in paths:
         for entry in ElementTree.parse(path).getroot().iter("testcase"):
             totals = [total + more for total, more in zip(totals, count_entry(entry))]
+            failures += failures_of(entry)
             for name, reason in skips_of(entry):
                 by_reason[reason].append(name)
     in_ci = os.environ.get("CI") == "true"
@@ -94,6 +114,8 @@ def main(paths):
         if in_ci and wrong:
             totals = [totals[0], totals[1] + len(wrong), totals[2] - len(wrong)]
             print(f"failed under CI, {len(wrong)} times: {wrong[0][0]}: {wrong[0][1]}")
+    for name, what in failures:
+        print(f"failed: {name}: {what}")
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     return 1 if totals[1] or not totals[0] else 0
 

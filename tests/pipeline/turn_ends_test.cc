@@ -25,8 +25,9 @@ TEST(TurnEnds, AStopDropsTheGroupsOfOpenTurns) {
   Pipeline& p = rig.pipeline();
   p.start();
   const std::vector<SamplePtr> samples = first_turns(p);
-  answer(p, samples[0]->id, {9});  // its next turn is under way, or has ended
+  answer(p, samples[0]->id, {9});  // its next turn is under way, or has ended: its event may wait
   EXPECT_TRUE(p.stop(30 * kSecond));
+  rig.on_turn = [](Pipeline&, const TurnEvent&) {};  // a reply would be late
   const RunLog log = rig.serve();
   ASSERT_EQ(log.dropped.size(), 2u);
   for (const auto& d : log.dropped) EXPECT_EQ(d->reason, DropReason::kShutdown);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""tools/test_summary.py counts what ctest writes, names every skip by kind, and refuses under CI
-what a complete machine would run.
+"""tools/test_summary.py counts what ctest writes, names every failure and every skip by kind, and
+refuses under CI what a complete machine would run.
 
 usage: summary.py SOURCE_DIRECTORY
 """
@@ -17,6 +17,24 @@ a_test.cc:3: Skipped
 {reason}
 
 [  SKIPPED ] A.Skips (0 ms)"""
+FAILED = """[ RUN      ] A.Runs
+[       OK ] A.Runs (1 ms)
+[ RUN      ] A.Fails
+something printed
+a_test.cc:3: Failure
+Expected equality of these values:
+[  FAILED  ] A.Fails (0 ms)
+[ RUN      ] A.RunsToo
+[       OK ] A.RunsToo (1 ms)
+[  FAILED  ] A.Fails"""
+# Per case: an entry and the line that names its failure.
+FAILURES = {
+    "a case of a program": (("ops", "fail", FAILED), "failed: ops: A.Fails: a_test.cc:3: Failure "
+                            "Expected equality of these values:"),
+    "a program without cases": (("go", "fail", "one line\nthe last line\n"),
+                                "failed: go: the last line"),
+    "a silent program": (("go", "fail", ""), "failed: go: printed nothing"),
+}
 # Per case: entries of (name, status, output), then (passed, failed, skipped) without and with CI.
 CASES = {
     "hardware is a reason": (
@@ -48,9 +66,13 @@ def junit(entries):
     return "\n".join([*lines, "</testsuite>"])
 
 
-def counts(tool, path, ci):
-    done = subprocess.run([sys.executable, tool, path], capture_output=True, text=True,
+def summary_of(tool, path, ci):
+    return subprocess.run([sys.executable, tool, path], capture_output=True, text=True,
                           env={**os.environ, "CI": ci})
+
+
+def counts(tool, path, ci):
+    done = summary_of(tool, path, ci)
     words = done.stdout.splitlines()[-1].replace(",", "").split()
     result = tuple(int(word) for word in words[::2])
     if done.returncode != (1 if result[1] or not result[0] else 0):
@@ -69,6 +91,11 @@ def main(source):
                 seen = counts(tool, path, ci)
                 if seen != want:
                     wrong.append(f"{name}, CI={ci!r}: {seen}, not {want}")
+        for name, (entry, want) in FAILURES.items():
+            path.write_text(junit([entry]))
+            lines = summary_of(tool, path, "").stdout.splitlines()[:-1]
+            if lines != [want]:
+                wrong.append(f"{name}: {lines}, not {want!r}")
     print("\n".join(wrong))
     return 1 if wrong else 0
 
