@@ -1,7 +1,8 @@
 // Forward and backward of training, including the head, with loss at every position: 8 sequences
 // of 512 tokens, 32 of 64 and 2 of 2,048, split into micro-batches of 1,024 rows, or of one
 // sequence if that is longer. The gradients are checked to be finite and nonzero. Then the speedup
-// from computing the prompt of a group once, and the cost of computing all activations again.
+// from computing the prompt of a group once, the cost of computing all activations again, and how
+// near an optimizer step comes to the speed of memory.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include <numeric>
 
 #include "bench/bench_model.h"
+#include "bench/optimizer_case.h"
 #include "bench/report.h"
 #include "bench/shared_prefix_case.h"
 #include "model/head.h"
@@ -174,6 +176,19 @@ void run_recompute_case(const TrainCase& c, const BenchArgs& args, const BenchMo
   report.add(c.name, median(costs), "times", 1.38, Goal::kAtMost);
 }
 
+// Seconds of a copy over those of a step that moves as many bytes; the two take turns.
+void run_optimizer_case(const char* name, const BenchArgs& args, const BenchModel& bench,
+                        Report& report) {
+  if (!args.only.empty() && args.only != name) return;
+  OptimizerCase optimizer(bench);
+  std::vector<double> fractions;
+  for (int repeat = -1; repeat < args.repeats; ++repeat) {
+    const double copied = optimizer.copy_seconds(), stepped = optimizer.step_seconds();
+    if (repeat >= 0) fractions.push_back(copied / stepped);
+  }
+  report.add(name, median(fractions), "of a copy", 0.70, Goal::kAtLeast);
+}
+
 void run(const BenchArgs& args) {
   BenchModel bench(args.model);
   const Model& model = *bench.model;
@@ -184,6 +199,7 @@ void run(const BenchArgs& args) {
     run_case({"train_quick", 16, 64}, args, bench, packed, report);
     run_group_case("shared_prefix_quick", {2, 4, 32, 16, 256}, args, bench, packed, report);
     run_recompute_case({"recompute_quick", 16, 64}, args, bench, packed, report);
+    run_optimizer_case("optimizer_quick", args, bench, report);
   } else {
     run_case({"train_8x512", 8, 512}, args, bench, packed, report);
     run_case({"train_32x64", 32, 64}, args, bench, packed, report);
@@ -191,6 +207,7 @@ void run(const BenchArgs& args) {
     run_group_case("shared_prefix_gain", {8, 8, 256, 64, kMicroBatchRows}, args, bench, packed,
                    report);
     run_recompute_case({"recompute_cost", 8, 512}, args, bench, packed, report);
+    run_optimizer_case("optimizer_step", args, bench, report);
   }
   report.write(args.out);
 }

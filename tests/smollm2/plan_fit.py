@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Holds rl_plan_fit to its promise, on SmolLM2-135M-Instruct: for eight budgets between the least
+that fits and twice what the defaults take, none of five other settings that fit, drawn from all
+knobs, is more than 10 % faster than the proposed one when both are measured. A setting that seems
+faster in one pair of runs is measured in three more, in turns, and the median of the ratios counts.
+
+usage: plan_fit.py [--budgets N] [--seed N]
+
+RL_SMOLLM2_GGUF is the model's file, RL_LIBRARY librl.so. Nothing else should run meanwhile.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+MIB = 2**20
+LIMIT = 1.10
+PAIRS, OTHERS, STEPS = 3, 5, 3
+BASE = {
+    "runtime.threads": 2, "runtime.seed": 1, "pipeline.total_steps": STEPS,
+    "pipeline.prompts_per_step": 4, "pipeline.samples_per_prompt": 8,
+    "sampling.max_new_tokens": 32, "sampling.ignore_eos": True, "engine.max_model_len": 128,
+    "algo.kl.where": "loss", "algo.kl.coef": "0.01", "optimizer.lr": "1e-5",
+}
+
+
+def options_of(data, settings):
+    import rl
+    options = rl.Options({**BASE, **settings})
+    options["model.path"] = os.environ["RL_SMOLLM2_GGUF"]
+    options["data.path"] = data
+    return options
+
+
+def run(data, settings):
+    """Runs the steps; prints the seconds of the fastest after the first."""
+    import rl
+    options = options_of(data, settings)
+    runtime = rl.Runtime(options)
+    model = rl.Model(runtime, options)
+    pipeline = rl.Pipeline(model, options)
+    pipeline.start()
+    seconds = []
+    for event in pipeline:
+        if event.kind is rl.EventKind.SCORE:
+            event.score(1.0 / (1 + event.sample.slot))
+        if event.kind is rl.EventKind.STEP:
+            seconds.append(event.metrics["timing_s/step"])
+    print(min(seconds[1:]))
+
+
+def measured(data, settings):
+    done = subprocess.run([sys.executable, __file__, "--run", data, json.dumps(settings)],
+                          capture_output=True, text=True, timeout=900, check=False)
+    if done.returncode:
+        sys.exit(f"{settings}: {done.stderr.strip().splitlines()[-1]}")
+    return float(done.stdout.split()[-1])
+
+
+def fits(data, settings):
+    """Plan info and knobs, or None if the budget refuses the settings."""
+    import rl
+    try:
+        plan = rl.Plan(options_of(data, settings), rl.Use.PIPELINE)
+    except rl.Error as error:
+        if error.code is not rl.Code.RESOURCE_EXHAUSTED:
+            raise
+        return None
+    return plan
+
+
+def fitted(runtime, machine, data, budget):
+    """The settings that rl_plan_fit proposes, the estimated seconds, and the seconds it took."""
+    import rl
+    options = options_of(data, {"runtime.memory_budget_bytes": budget})
+    begin = time.monotonic()
+    plan, estimate = rl.Plan.fit(runtime, options, rl.Use.PIPELINE, machine)
+    took = time.monotonic() - begin
+    proposed = plan.options()
+    changed = {key: str(proposed[key]) for key in KNOBS if proposed[key] != options[key]}
+    return {"runtime.memory_budget_bytes": budget, **changed}, estimate.total_s, took
+
+
+# Values that knobs take: a draw sets each key by chance to one of them, or leaves it alone.
+KNOBS = {
+    "engine.memory_fraction": ["0.2", "0.5"], "engine.max_num_batched_tokens": ["128", "512"],
+    "engine.max_num_seqs": ["4", "8", "16"], "trainer.backward_weights": ["by_layer"],
+    "trainer.recompute_granularity": ["selective", "full"],
+    "trainer.recompute_loss": ["true"], "runtime.threads": ["1"],
+    "trainer.max_tokens_per_device": ["128", "256", "512", "1024"],
+    "trainer.logprob_chunk_tokens": ["64", "256", "1024"], "optimizer.state_dtype": ["bf16", "int8"],
+    "model.dtype": ["bf16"],
+}
+
+
+def drawn(chance, data, budget, proposed):
+    """A setting other than the proposed one that fits."""
+    while True:
+        settings = {"runtime.memory_budget_bytes": budget}
+        for key, values in KNOBS.items():
+            if chance.random() < 0.4:
+                settings[key] = chance.choice(values)
+        if settings.get("trainer.recompute_granularity") == "full":
+            settings |= {"trainer.recompute_method": "uniform", "trainer.recompute_num_layers": 1}
+        if settings != proposed and fits(data, settings) is not None:
+            return settings
+
+
+def least_budget(runtime, machine, data, low, high):
+    """The least budget that rl_plan_fit serves, to 8 MiB."""
+    import rl
+    while high - low > 8 * MIB:
+        middle = (low + high) // 2
+        try:
+            fitted(runtime, machine, data, middle)
+            high = middle
+        except rl.Error:
+            low = middle
+    return high
+
+
+def gain(data, proposed, other):
+    """How much faster the other setting is than the proposed one: a ratio."""
+    ratios = [measured(data, proposed) / measured(data, other)]
+    if ratios[0] > LIMIT:
+        ratios = [measured(data, proposed) / measured(data, other) for _ in range(PAIRS)]
+    return statistics.median(ratios)
+
+
+def main():
+    import rl
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--budgets", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    if not os.environ.get("RL_SMOLLM2_GGUF"):
+        print("skipped: RL_SMOLLM2_GGUF is not set: the model file is not here")
+        return 77
+    chance, failed = random.Random(arguments.seed), 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "data.jsonl"
+        rows = [{"messages": [{"role": "user", "content": f"What is {a} + {20 - a}?"}], "tag": "20"}
+                for a in range(16)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        data = str(path)
+        runtime = rl.Runtime(rl.Options({"runtime.threads": 2}))
+        machine = runtime.probe()
+        default = fits(data, {}).info.total_bytes
+        least = least_budget(runtime, machine, data, 256 * MIB, default)
+        print(f"defaults take {default // MIB} MiB, the least budget is {least // MIB} MiB")
+        for i in range(arguments.budgets):
+            budget = least + i * (2 * default - least) // (arguments.budgets - 1)
+            proposed, estimate, took = fitted(runtime, machine, data, budget)
+            print(f"{budget // MIB} MiB, found in {took:.2f} s, estimated {estimate:.2f} s a step: "
+                  f"{proposed}")
+            for _ in range(OTHERS):
+                other = drawn(chance, data, budget, proposed)
+                ratio = gain(data, proposed, other)
+                failed += ratio > LIMIT
+                print(f"  {'FASTER' if ratio > LIMIT else 'slower' if ratio < 1 else 'near'} "
+                      f"{ratio:.3f}: {other}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--run"]:
+        run(sys.argv[2], json.loads(sys.argv[3]))
+    else:
+        sys.exit(main())
