@@ -58,7 +58,7 @@ CONFIGURATIONS = {
     "critic": (CRITIC,),
     "critic_and_reference": ({**CRITIC, **REFERENCE, "critic.recompute_granularity": "selective"},),
     "short_of_memory": ({**REFERENCE, **budget(2200)}, "turn", "quick"),
-    "very_short_of_memory": ({**CRITIC, **REFERENCE, **budget(2600)}, "turn"),
+    "very_short_of_memory": ({**CRITIC, **REFERENCE, **budget(3700)}, "turn"),
     "low_memory": ({}, "preset:low_memory"),
     "colocate_dense": ({}, "preset:colocate_dense"),
 }
