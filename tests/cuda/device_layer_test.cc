@@ -7,8 +7,8 @@
 #include <string>
 #include <thread>
 
+#include "cuda/counted_ranges.h"
 #include "cuda/device_data.h"
-#include "cuda/emulated_platform.h"
 #include "cuda_host/emulator.h"
 #include "device/cuda/devices.h"
 #include "device/cuda/memory_spaces.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cuda/emulated_platform.h"
+#include "cuda/counted_ranges.h"
 
 namespace rl::testing {
 namespace {

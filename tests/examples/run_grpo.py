@@ -4,6 +4,10 @@
 usage: run_grpo.py run|interrupt|arguments PROGRAM MODEL DIRECTORY
        run_grpo.py same PROGRAM MODEL DIRECTORY REFERENCE
                                  both give the same metrics and weights for one seed
+       run_grpo.py gpu PROGRAM MODEL DIRECTORY
+                                 one option moves the run to a GPU, where the policy learns
+       run_grpo.py gpu_same PROGRAM MODEL DIRECTORY REFERENCE
+                                 the weights are those that "gpu" left in the directory REFERENCE
 """
 import json
 import os
@@ -28,6 +32,12 @@ SMALL = ["sampling.allowed_token_ids=19,20,67,68,69,70,71,72", "sampling.tempera
          "sampling.max_new_tokens=8", "pipeline.prompts_per_step=2",
          "pipeline.samples_per_prompt=4", "eval.max_new_tokens=4", "runtime.seed=7",
          "optimizer.lr=1e-3"]
+# A run that learns: in a few steps most answers become right.
+LEARNING = ["optimizer.lr=5e-3", "sampling.temperature=3", "sampling.max_new_tokens=2",
+            "pipeline.prompts_per_step=4", "pipeline.samples_per_prompt=8", "runtime.seed=8"]
+LEARNING_STEPS = 8
+GPU = ["runtime.device=cuda"]
+
 
 
 class Demo:
@@ -40,9 +50,8 @@ class Demo:
         self.eval.write_text(rows(5), encoding="utf-8")
 
     def command(self, out, steps, *more):
-        settings = [word for setting in SMALL for word in ("--set", setting)]
         return [self.program, "--model", self.model, "--data", self.data, "--eval", self.eval,
-                "--steps", str(steps), "--out", self.directory / out, *settings, *more]
+                "--steps", str(steps), "--out", self.directory / out, *assignments(SMALL), *more]
 
     def run(self, out, steps, *more):
         return json.loads((self.whole(out, steps, *more)[0] / "summary.json").read_text())
@@ -50,10 +59,14 @@ class Demo:
     def whole(self, out, steps, *more):
         """The directory and the standard output of a run to its end."""
         done = subprocess.run(self.command(out, steps, *more), capture_output=True, text=True,
-                              timeout=120)
+                              timeout=300)
         expect(done.returncode == 0, f"exit status {done.returncode}: {done.stderr}")
         expect("\r" not in done.stdout, "a file gets no progress bar")
         return self.directory / out, done.stdout
+
+
+def assignments(settings):
+    return [word for setting in settings for word in ("--set", setting)]
 
 
 def rows(count):
@@ -171,6 +184,26 @@ def same(demo, reference):
     expect(words(shown) == words(reference_shown), f"printed {shown!r}, not {reference_shown!r}")
 
 
+def gpu(demo):
+    """The mean reward rises, and the weights are not those of a CPU."""
+    out, _ = demo.whole("gpu", LEARNING_STEPS, *assignments(LEARNING + GPU))
+    summary = json.loads((out / "summary.json").read_text())
+    expect(summary["steps"] == LEARNING_STEPS and summary["logprob_max_abs_diff"] == 0,
+           f"{summary}")
+    rewards = [json.loads(line)["critic/rewards/mean"]
+               for line in (out / "metrics.jsonl").read_text().splitlines()]
+    expect(rewards[-1] > rewards[0] + 0.2, f"the mean rewards are {rewards}")
+    cpu = demo.run("cpu", LEARNING_STEPS, *assignments(LEARNING))
+    expect(cpu["weight_digest"] != summary["weight_digest"], "a CPU gives the same bits")
+
+
+def gpu_same(demo, reference):
+    digest = demo.run("gpu", LEARNING_STEPS, *assignments(LEARNING + GPU))["weight_digest"]
+    wanted = json.loads((pathlib.Path(reference) / "gpu/summary.json").read_text())
+    expect(digest == wanted["weight_digest"],
+           f"the weights' digest is {digest}, not {wanted['weight_digest']}")
+
+
 def steady(path):
     """The metrics of a file that do not vary from run to run."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -208,7 +241,7 @@ def arguments(demo):
 
 
 if __name__ == "__main__":
-    counts = {"run": 5, "interrupt": 5, "arguments": 5, "same": 6}
+    counts = {"run": 5, "interrupt": 5, "arguments": 5, "same": 6, "gpu": 5, "gpu_same": 6}
     if len(sys.argv) != counts.get(sys.argv[1] if len(sys.argv) > 1 else ""):
         sys.exit(__doc__)
     globals()[sys.argv[1]](Demo(*sys.argv[2:5]), *sys.argv[5:])

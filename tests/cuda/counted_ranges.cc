@@ -1,5 +1,5 @@
-// What the emulated build has in place of files that need a toolkit: ranges that are counted.
-#include "cuda/emulated_platform.h"
+// Ranges that are counted, in place of those of NVTX.
+#include "cuda/counted_ranges.h"
 
 #include <mutex>
 

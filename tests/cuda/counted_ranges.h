@@ -1,4 +1,4 @@
-// The ranges that ops opened on the emulated GPU, counted over all tests of a program.
+// The ranges that ops opened on the GPU, counted over all tests of a program.
 #pragma once
 #include <cstdint>
 #include <map>
