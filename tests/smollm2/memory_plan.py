@@ -4,11 +4,13 @@ a step in a process of its own. The ledger must equal the plan exactly, and the 
 less that of one with an empty runtime, must lie within 5 % and 64 MiB of it. A budget that is too
 small must be refused with knobs, and turning them in their order must make the run fit.
 
-usage: memory_plan.py [--all] [NAME...]      without --all those marked as quick
+usage: memory_plan.py [--all] [--steps N] [NAME...]      without --all those marked as quick
 
-RL_SMOLLM2_GGUF is the model's file, RL_LIBRARY librl.so. Rows of the table that it prints: what is
-planned, what the peak was beyond an empty runtime, and their difference.
+RL_SMOLLM2_GGUF is the model's file, RL_LIBRARY librl.so. It prints what is planned, what the peak
+was beyond an empty runtime, their difference, and with two steps or more the time of the fastest
+after the first, for which nothing else should run meanwhile.
 """
+import argparse
 import json
 import os
 import pathlib
@@ -20,7 +22,7 @@ MIB = 2**20
 SLACK_FRACTION, SLACK_BYTES = 0.05, 64 * MIB
 SKIPPED = 77
 BASE = {
-    "runtime.threads": 2, "runtime.seed": 1, "pipeline.total_steps": 1,
+    "runtime.threads": 2, "runtime.seed": 1,
     "pipeline.prompts_per_step": 4, "pipeline.samples_per_prompt": 4,
     "sampling.max_new_tokens": 24, "engine.max_model_len": 128, "algo.kl.where": "none",
     "trainer.max_tokens_per_device": 512, "optimizer.lr": "1e-5",
@@ -71,7 +73,7 @@ def peak_bytes():
 
 # ---- in a process of its own ----
 
-def options_of(name, data):
+def options_of(name, data, steps):
     import rl
     settings, *marks = CONFIGURATIONS[name]
     options = rl.Options()
@@ -82,6 +84,7 @@ def options_of(name, data):
         options[key] = value
     options["model.path"] = os.environ["RL_SMOLLM2_GGUF"]
     options["data.path"] = data
+    options["pipeline.total_steps"] = steps
     return options
 
 
@@ -101,29 +104,33 @@ def turn_knobs(options):
 
 
 def run_step(options):
-    """Runs the steps and returns plan and ledger."""
+    """Runs the steps and returns plan, ledger, peak and time."""
     import rl
     runtime = rl.Runtime(options)
     model = rl.Model(runtime, options)
     pipeline = rl.Pipeline(model, options)
     pipeline.start()
+    seconds = []
     for event in pipeline:
         if event.kind is rl.EventKind.SCORE:
             event.score(1.0 / (1 + event.sample.slot))
+        if event.kind is rl.EventKind.STEP:
+            seconds.append(event.metrics["timing_s/step"])
     info = pipeline.plan().info
     arenas = [i for i in pipeline.plan() if i.kind is rl.PlanKind.ARENA]
     return {"planned": info.total_bytes, "arenas": sum(i.bytes for i in arenas),
-            "ledger": runtime.reserved_bytes, "peak": peak_bytes()}
+            "ledger": runtime.reserved_bytes, "peak": peak_bytes(),
+            "seconds": min(seconds[1:], default=None)}
 
 
-def child(name, data):
+def child(name, data, steps):
     if name == "empty":
         import rl
         options = rl.Options({"runtime.threads": BASE["runtime.threads"]})
         runtime = rl.Runtime(options)
         result = {"peak": peak_bytes(), "threads": runtime.threads}
     else:
-        options = options_of(name, data)
+        options = options_of(name, data, int(steps))
         turned = turn_knobs(options) if "turn" in CONFIGURATIONS[name] else []
         result = {**run_step(options), "turned": turned}
     print(json.dumps(result))
@@ -131,9 +138,9 @@ def child(name, data):
 
 # ---- of all ----
 
-def in_child(name, data):
-    done = subprocess.run([sys.executable, __file__, "--child", name, data], capture_output=True,
-                          text=True, timeout=600, check=False)
+def in_child(name, data, steps):
+    done = subprocess.run([sys.executable, __file__, "--child", name, data, str(steps)],
+                          capture_output=True, text=True, timeout=600, check=False)
     if done.returncode:
         return {"failed": (done.stderr.strip().splitlines() or ["without a word"])[-1]}
     return json.loads(done.stdout.splitlines()[-1])
@@ -169,29 +176,37 @@ def self_test():
     return 1 if wrong else 0
 
 
-def main(arguments):
-    everything = "--all" in arguments
-    names = [name for name in arguments if name != "--all"]
+def print_result(name, result, empty_bytes):
+    used, planned = result["peak"] - empty_bytes, result["planned"]
+    print(f"{name}: planned {planned / MIB:.0f} MiB, used {used / MIB:.0f} MiB "
+          f"({100 * (used - planned) / planned:+.1f} %), arenas {result['arenas']}, "
+          f"ledger {result['ledger']}"
+          + (f", {result['seconds']:.2f} s a step" if result["seconds"] else "")
+          + "".join(f", {turned}" for turned in result["turned"]), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--steps", type=int, default=1)
+    parser.add_argument("names", nargs="*", choices=[[], *CONFIGURATIONS])
+    arguments = parser.parse_args()
     if not os.environ.get("RL_SMOLLM2_GGUF"):
         print("skipped: RL_SMOLLM2_GGUF is not set: the model file is not here")
         return SKIPPED
+    quick = [name for name, (_, *marks) in CONFIGURATIONS.items() if "quick" in marks]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         data = pathlib.Path(folder) / "data.jsonl"
         write_data(data)
-        empty_bytes = in_child("empty", str(data))["peak"]
+        empty_bytes = in_child("empty", str(data), 0)["peak"]
         print(f"an empty runtime: {empty_bytes / MIB:.0f} MiB")
-        for name, (_, *marks) in CONFIGURATIONS.items():
-            if name not in names if names else not everything and "quick" not in marks:
-                continue
-            result = in_child(name, str(data))
+        for name in arguments.names or (CONFIGURATIONS if arguments.all else quick):
+            result = in_child(name, str(data), arguments.steps)
             wrong = faults(result, empty_bytes)
             failed += bool(wrong)
             if "planned" in result:
-                used, planned = result["peak"] - empty_bytes, result["planned"]
-                print(f"{name}: planned {planned / MIB:.0f} MiB, used {used / MIB:.0f} MiB "
-                      f"({100 * (used - planned) / planned:+.1f} %), arenas {result['arenas']}, "
-                      f"ledger {result['ledger']}" + "".join(f", {t}" for t in result["turned"]))
+                print_result(name, result, empty_bytes)
             for text in wrong:
                 print(f"{name}: failed: {text}")
     return 1 if failed else 0
@@ -203,4 +218,4 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["--self-test"]:
         sys.exit(self_test())
     else:
-        sys.exit(main(sys.argv[1:]))
+        sys.exit(main())
