@@ -44,26 +44,28 @@ function(rl_find_toolkit)
   set(RL_CUDA_BUILT TRUE PARENT_SCOPE)
 endfunction()
 
-# rl_nvcc_kernels(OUT source.cu...): compiles each with nvcc for all architectures. What ptxas says
-# of registers and shared memory lies beside each object (tools/check_kernels.py reads it). Warnings
-# are errors, and a multiply-add is fused only where the source asks for it.
-function(rl_nvcc_kernels out)
+# rl_nvcc_kernels(OUT FOLDER source.cu... [INCLUDE folder...]): compiles each with nvcc for all
+# architectures, into the folder. What ptxas says of registers and shared memory lies beside each
+# object (tools/check_kernels.py reads it). Warnings are errors, and a multiply-add is fused only
+# where the source asks for it.
+function(rl_nvcc_kernels out folder)
+  cmake_parse_arguments(ARG "" "" "INCLUDE" ${ARGN})
+  list(TRANSFORM ARG_INCLUDE PREPEND -I)
   set(gencode)
   foreach(architecture IN LISTS RL_CUDA_ARCHITECTURES)
     list(APPEND gencode -gencode arch=compute_${architecture},code=sm_${architecture})
   endforeach()
   set(host -Wall,-Wextra,-Werror,-fPIC,-fvisibility=hidden,-ffp-contract=off)
   string(APPEND host ,-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
-  set(folder ${PROJECT_BINARY_DIR}/kernels)
   file(MAKE_DIRECTORY ${folder})
-  foreach(source IN LISTS ARGN)
+  foreach(source IN LISTS ARG_UNPARSED_ARGUMENTS)
     get_filename_component(name ${source} NAME_WE)
     set(object ${folder}/${name}.o)
     add_custom_command(OUTPUT ${object} BYPRODUCTS ${folder}/${name}.ptxas
       COMMAND ${PROJECT_SOURCE_DIR}/cmake/logged.sh ${folder}/${name}.ptxas ${RL_CCACHE} ${RL_NVCC}
         -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3 -DNDEBUG -fmad=false --expt-relaxed-constexpr
         -Werror all-warnings -Xcompiler ${host} -Xptxas -v ${gencode} -I${PROJECT_SOURCE_DIR}/src
-        -MD -MF ${object}.d -c ${source} -o ${object}
+        ${ARG_INCLUDE} -MD -MF ${object}.d -c ${source} -o ${object}
       DEPENDS ${source} ${PROJECT_SOURCE_DIR}/cmake/logged.sh DEPFILE ${object}.d
       COMMENT "Compiling ${name}.cu for sm_80 and later" VERBATIM)
     list(APPEND objects ${object})
@@ -75,7 +77,8 @@ endfunction()
 # lies in a folder of its own with a link to librl.so.N, so that only programs which load librl from
 # there see it; installed it lies beside librl.so.N.
 function(rl_add_cuda_plugin)
-  rl_nvcc_kernels(objects ${RL_CUDA_KERNELS})
+  rl_nvcc_kernels(objects ${PROJECT_BINARY_DIR}/kernels ${RL_CUDA_KERNELS})
+  set(RL_CUDA_KERNEL_OBJECTS ${objects} PARENT_SCOPE)
   set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   add_library(rl_cuda SHARED ${RL_CUDA_SOURCES} ${objects})
   set(map ${PROJECT_SOURCE_DIR}/abi/librl_cuda.map)

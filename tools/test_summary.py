@@ -26,7 +26,8 @@ PRINTED_REASON = re.compile(r"^skipped: (.+)$", re.MULTILINE)
 FAILED_CASE = re.compile(
     r"^\[ RUN +\] (\S+)\n((?:(?!\[ RUN ).*\n)*?)\[ +FAILED +\] \1", re.MULTILINE)
 KINDS = {
-    "hardware": r"this CPU has no |usable cores|there is no other worker|this kernel lacks ",
+    "hardware": r"this CPU has no |usable cores|there is no other worker|this kernel lacks |"
+                r"^cuda: unavailable, because (this machine has no|the driver|device |there is no)",
     "long": r"RL_LONG is not set",
     "external": r"RL_SMOLLM2_GGUF|^external: ",
     "sanitizer": r"[Ss]anitizer|-fsanitize=",

@@ -14,6 +14,7 @@
 #include "device/cuda/memory_spaces.h"
 #include "device/cuda/scratch.h"
 #include "device/cuda/staging.h"
+#include "ops/cuda/cuda_compute.h"
 #include "support/expect_error.h"
 
 namespace rl::testing {
@@ -59,6 +60,34 @@ TEST_F(CudaLayer, ADeviceArenaIsZeroAndGoesBack) {
     EXPECT_EQ(ledger.bytes(), 10000u);
   }
   EXPECT_EQ(emulated::live().device_allocations, 0);
+}
+
+// The stream knows nothing of the arena: whoever frees or clears it waits.
+TEST_F(CudaLayer, AnArenaIsFreedAfterTheWorkOnIt) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    begin(seed);
+    const cuda::Stream stream(0);
+    {
+      ArenaLedger ledger = ledger_of(Space::kDevice);
+      const Arena arena("weights", 4096, Touch::kLater, &ledger);
+      RL_CUDA(cudaMemsetAsync(arena.data(), 5, 4096, stream.get()));
+    }
+    stream.wait();
+  }
+}
+TEST_F(CudaLayer, AnArenaIsClearedAfterTheWorkOnIt) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    begin(seed);
+    const cuda::Stream stream(0);
+    ArenaLedger ledger = ledger_of(Space::kDevice);
+    Arena arena("weights", 4096, Touch::kLater, &ledger);
+    RL_CUDA(cudaMemsetAsync(arena.data(), 5, 4096, stream.get()));
+    arena.decommit();
+    stream.wait();
+    std::vector<unsigned char> bytes(4096, 1);
+    RL_CUDA(cudaMemcpy(bytes.data(), arena.data(), bytes.size(), cudaMemcpyDeviceToHost));
+    EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), 0), 0) << "seed " << seed;
+  }
 }
 
 TEST_F(CudaLayer, AnArenaLargerThanTheDeviceIsOutOfMemory) {
@@ -201,6 +230,23 @@ TEST_F(CudaLayer, AComputeReservesWhatItsDeviceSays) {
   const emulated::Live live = emulated::live();
   EXPECT_EQ(live.device_bytes, devices.gpu_device().workspace_bytes(1));
   EXPECT_EQ(live.pinned_bytes, TwoDevices::small_options().staging_bytes);
+}
+
+// What it has copied to pinned memory may still be under way to the device.
+TEST_F(CudaLayer, AComputeEndsAfterItsCopies) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    begin(seed);
+    ArenaLedger ledger = ledger_of(Space::kDevice);
+    const Arena there("there", 4096, Touch::kLater, &ledger);
+    const std::vector<unsigned char> ones(4096, 1);
+    {
+      TwoDevices devices(Dtype::kF32);
+      dynamic_cast<cuda::CudaCompute&>(devices.gpu()).upload_to(ones.data(), there.data(), 4096);
+    }
+    std::vector<unsigned char> bytes(4096);
+    RL_CUDA(cudaMemcpy(bytes.data(), there.data(), bytes.size(), cudaMemcpyDeviceToHost));
+    EXPECT_EQ(bytes, ones) << "seed " << seed;
+  }
 }
 
 TEST_F(CudaLayer, AComputeThatCannotBeMadeLeavesNothing) {

@@ -1,4 +1,5 @@
-// The language of kernels computes on the emulation what its headers say, for every seed.
+// The language of kernels computes what its headers say, for every seed of the emulation, and on a
+// GPU, where tests/cuda_gpu runs these tests too. All sums are exact, so no order shows.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,12 +55,12 @@ TEST(Language, ABlockSumsByShufflesAndSharedMemory) {
   }
 }
 
-TEST(Language, TilesMultiplyByTheirOneOrder) {
+TEST(Language, TilesMultiply) {
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     restart(seed);
     constexpr size_t kRows = 48, kDepth = 80;
-    const std::vector<uint16_t> a = bf16_ramp(kRows * kDepth, 0.37f),
-                                b = bf16_ramp(8 * kDepth, 0.11f);
+    const std::vector<uint16_t> a = bf16_ramp(kRows * kDepth, 0.25f),
+                                b = bf16_ramp(8 * kDepth, 0.125f);
     const DeviceArray<uint16_t> da(a), db(b);
     const DeviceArray<float> c(kRows * 8);
     multiply_tiles(nullptr, {da.data(), db.data(), c.data(), 3, kDepth});
@@ -90,7 +91,7 @@ TEST(Language, LanesExchangeAsTheWrappersSay) {
       // Tile i has elements 64 i + 8 row + column.
       EXPECT_EQ(got[96 + lane], (64 + 8 * g + 2 * t) | (64 + 8 * g + 2 * t + 1) << 16);
       EXPECT_EQ(got[128 + lane], (128 + 8 * (2 * t) + g) | (128 + 8 * (2 * t + 1) + g) << 16);
-      EXPECT_EQ(got[160 + lane], 2 * lane);
+      EXPECT_EQ(got[160 + lane] - got[160], 2 * lane);
     }
   }
 }

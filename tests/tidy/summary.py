@@ -43,6 +43,14 @@ CASES = {
     "but not of a capped run": (
         [("ops_avx2", "run", GTEST.format(reason="this CPU has no bf16 dot product"))], (1, 0, 1),
         (1, 1, 0)),
+    "there is no GPU": (
+        [("cuda_gpu", "notrun",
+          "skipped: cuda: unavailable, because this machine has no NVIDIA driver")], (0, 0, 1),
+        (0, 0, 1)),
+    "a GPU without cublasLt is not complete": (
+        [("cuda_gpu", "notrun",
+          "skipped: cuda: unavailable, because cublasLt could not be opened: gone")], (0, 0, 1),
+        (0, 1, 0)),
     "the model is external": (
         [("smollm2", "run", GTEST.format(reason="RL_SMOLLM2_GGUF is not set"))], (1, 0, 1),
         (1, 0, 1)),
