@@ -116,10 +116,12 @@ class HeldBack final : public PlainFs {
   bool arrived_ = false, let_go_ = false, timed_out_ = false;
 };
 
+// And it holds the state of its own step.
 TEST(AsyncCheckpoint, TheNextStepIsDoneWhileItIsWritten) {
-  const TempDir dir;
+  const TempDir dir, still_dir;
   HeldBack fs;
-  Rig rig(options_with(dir, every_step(dir, {})), false, &fs);
+  OptionSet o = options_with(dir, every_step(dir, {}));
+  Rig rig(o, false, &fs);
   rig.on_step = [&](Pipeline&, const StepEvent& event) {
     if (event.step != 2) return;
     fs.wait_for_arrival();
@@ -130,6 +132,11 @@ TEST(AsyncCheckpoint, TheNextStepIsDoneWhileItIsWritten) {
   EXPECT_FALSE(fs.timed_out());
   ASSERT_EQ(log.checkpoints.size(), 3u);
   for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(log.checkpoints[i]->step, i + 1);
+  o.set_bool("checkpoint.async", false);
+  o.set_string("checkpoint.dir", still_dir.path());
+  Rig(o).start_and_serve();
+  EXPECT_EQ(contents_of(dir.file("checkpoints/step_000001")),
+            contents_of(still_dir.file("step_000001")));
 }
 
 // Also if the host stops the run meanwhile.
