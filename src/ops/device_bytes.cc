@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/error.h"
+
 namespace rl {
 namespace {
 
@@ -21,6 +23,17 @@ void DeviceBytes::visit(FunctionRef<void(std::span<const std::byte> part)> visit
     copy_bytes(*compute_, {data_ + at, staging.data(), count});
     visit(std::span(staging).first(count));
   }
+}
+
+DeviceBytes DeviceBytes::part(uint64_t first, uint64_t count) const {
+  RL_CHECK(first <= count_ && count <= count_ - first);
+  return {compute_, data_ + first, count};
+}
+
+void DeviceBytes::read(std::span<std::byte> to) const {
+  RL_CHECK(to.size() == count_);
+  if (compute_ != nullptr) return copy_bytes(*compute_, {data_, to.data(), count_});
+  std::ranges::copy(std::span(data_, count_), to.begin());
 }
 
 void DeviceBytes::fill(FunctionRef<void(std::span<std::byte> part)> fill) const {

@@ -25,6 +25,10 @@ class DeviceBytes {
   // Calls fill with room for all bytes in order, in one part or several.
   void fill(FunctionRef<void(std::span<std::byte> part)> fill) const;
 
+  DeviceBytes part(uint64_t first, uint64_t count) const;
+  // Copies all bytes; the sizes are equal.
+  void read(std::span<std::byte> to) const;
+
   // Of a part: a multiple of the size of every element type.
   static constexpr uint64_t kStagedBytes = uint64_t{4} << 20;
 

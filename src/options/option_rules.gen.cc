@@ -829,6 +829,18 @@ constexpr OptionCondition kConditions_algo_whiten_and_algo_objective[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
+constexpr OptionCondition kConditions_checkpoint_async_and_checkpoint_dir[] = {
+    {"checkpoint.async", OptionCondition::kChanged,
+     "", "", ""},
+    {"checkpoint.dir", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_checkpoint_contents_and_checkpoint_dir[] = {
+    {"checkpoint.contents", OptionCondition::kChanged,
+     "", "", ""},
+    {"checkpoint.dir", OptionCondition::kIs,
+     "", "", ""},
+};
 constexpr OptionCondition kConditions_checkpoint_every_steps_and_checkpoint_dir[] = {
     {"checkpoint.every_steps", OptionCondition::kChanged,
      "", "", ""},
@@ -2211,6 +2223,14 @@ constexpr OptionRule kRules[] = {
     {"algo.whiten", "algo.objective",
      kConditions_algo_whiten_and_algo_objective, 3,
      "algo.whiten = {algo.whiten} has no effect while algo.objective is {algo.objective}"},
+    {"checkpoint.async", "checkpoint.dir",
+     kConditions_checkpoint_async_and_checkpoint_dir, 2,
+     "checkpoint.async = {checkpoint.async} has no effect while checkpoint.dir is "
+     "{checkpoint.dir}"},
+    {"checkpoint.contents", "checkpoint.dir",
+     kConditions_checkpoint_contents_and_checkpoint_dir, 2,
+     "checkpoint.contents = {checkpoint.contents} has no effect while checkpoint.dir is "
+     "{checkpoint.dir}"},
     {"checkpoint.every_steps", "checkpoint.dir",
      kConditions_checkpoint_every_steps_and_checkpoint_dir, 2,
      "checkpoint.every_steps = {checkpoint.every_steps} has no effect while checkpoint.dir is "

@@ -991,6 +991,30 @@ constexpr OptionInfo kOptions[] = {
      "trains on it. Empty records nothing.",
      "0.1.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "librl"},
+    {"checkpoint.async", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "A checkpoint is written on a thread of its own, from a copy of the state after its step, "
+     "while the run goes on. The copy is part of the memory plan. One checkpoint is written at a "
+     "time: the next one that is due waits for it, and so does the end of the run. A failure is "
+     "told as checkpoint.on_failure says, at the latest when the next one is due or the run "
+     "ends. What rl_pipeline_checkpoint returns is complete in either case, and the files are "
+     "the same.",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
+     "verl async_save, Megatron async-save"},
+    {"checkpoint.contents", OptionType::kStringList, "model,optimizer,extra",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "What a checkpoint holds: model (the trained parameters in fp32), optimizer (its states, "
+     "and the averages of optimizer.ema), extra (the state of the run: data cursor, KL "
+     "coefficient, ledger) and hf_model (the policy in fp32 as a Hugging Face directory, "
+     "hf_model, with the tokenizer). A run resumes only from a checkpoint with the first three; "
+     "one without them is for evaluation or serving, and a resume from it is RL_INCOMPATIBLE, "
+     "naming what it lacks.",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
+     "verl checkpoint.save_contents"},
     {"checkpoint.dir", OptionType::kString, "",
      {},
      {},

@@ -201,9 +201,13 @@ std::vector<Learner*> learners_of(Learner& policy, Critic* critic) {
 
 }  // namespace
 
+CheckpointDraft Trainer::draft(const CheckpointMeta& meta, Critic* critic) {
+  return draft_learners(meta, learners_of(impl_->learner, critic));
+}
+
 std::string Trainer::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                           const CheckpointRules& rules, Critic* critic) {
-  return save_learners(fs, dir, meta, rules, learners_of(impl_->learner, critic));
+  return write_checkpoint(fs, dir, draft(meta, critic), rules);
 }
 
 void Trainer::require_same_frozen(FileSystem& fs, const std::string& path) const {

@@ -174,6 +174,8 @@ class Trainer {
   // trained parameter; zero after a load(), which uses its memory.
   std::span<const float> gradients() const;
 
+  // What save() would write, without save_model: its tensors are those of trainer and critic.
+  CheckpointDraft draft(const CheckpointMeta& meta, Critic* critic = nullptr);
   // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version. If
   // reading fails, the weights are unchanged; if the optimizer states had begun to change,
   // train(), publish() and save() are Error(kFailedPrecondition) until another load() succeeds. If

@@ -1,8 +1,9 @@
 // Every call on a file fails in turn while a model is loaded, trained and saved, samples are
-// written and read, and a run with checkpoints is made; then again in a directory with results, so
-// that files are replaced and the run is resumed. Each scenario ends with an error or a report that
-// names the file, or as if nothing had failed. Everything it left under a final name is complete,
-// and the next scenario there works and ends with the weights of a run without failures.
+// written and read, and runs with checkpoints are made, which stand still or go on while one is
+// written; then again in a directory with results, so that files are replaced and the run is
+// resumed. Each scenario ends with an error or a report that names the file, or as if nothing had
+// failed. Everything it left under a final name is complete, and the next scenario there works and
+// ends with the weights of a run without failures.
 //
 // usage: gate_file_faults MODEL DIRECTORY [PLAY]
 #include <errno.h>
@@ -298,7 +299,9 @@ int run(const std::string& model, const std::string& dir, const std::string& nam
   const gates::Place place{dir + "/model.gguf", dir};
   const gates::Api rl = gates::linked_api();
   bool good = true;
-  for (const gates::Scenario& scenario : gates::scenarios()) {
+  std::vector<gates::Scenario> all(gates::scenarios().begin(), gates::scenarios().end());
+  all.push_back({"grpo_async", gates::run_grpo_async});
+  for (const gates::Scenario& scenario : all) {
     if (scenario.run == gates::run_hello || scenario.run == gates::run_generate) continue;
     if (!name.empty() && name != scenario.name) continue;
     Trial trial(rl, scenario, place);

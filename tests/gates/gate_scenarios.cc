@@ -186,11 +186,9 @@ uint64_t run_train_step(const Api& rl, const Place& place) {
   return digest;
 }
 
-uint64_t run_grpo(const Api& rl, const Place& place) {
-  Host host(rl);
+uint64_t run_loop(const Api& rl, const Host& host, const Place& place) {
   Model m(rl);
   Handle<rl_pipeline> pipeline(rl.rl_pipeline_destroy);
-  grpo_options(rl, host, place);
   m.open(rl, host, RL_USE_PIPELINE);
   CALL(rl_pipeline_create, m.model, host.options, pipeline.out());
   CALL(rl_pipeline_evaluate, pipeline);
@@ -202,6 +200,19 @@ uint64_t run_grpo(const Api& rl, const Place& place) {
   uint64_t digest = 0;
   CALL(rl_model_digest, m.model, &digest);
   return digest;
+}
+
+uint64_t run_grpo(const Api& rl, const Place& place) {
+  Host host(rl);
+  grpo_options(rl, host, place);
+  return run_loop(rl, host, place);
+}
+
+uint64_t run_grpo_async(const Api& rl, const Place& place) {
+  Host host(rl);
+  grpo_options(rl, host, place);
+  host.set("checkpoint.async", "true");
+  return run_loop(rl, host, place);
 }
 
 std::span<const Scenario> scenarios() {

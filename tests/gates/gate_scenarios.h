@@ -32,6 +32,9 @@ uint64_t run_train_step(const Api& rl, const Place& place);
 // Two steps of the loop with evaluation, metrics, trace, checkpoints and report; resumes from the
 // newest checkpoint of place.dir if there is one.
 uint64_t run_grpo(const Api& rl, const Place& place);
+// The same with checkpoint.async. It is not among scenarios(): the order of its calls on the heap
+// and on files differs from run to run.
+uint64_t run_grpo_async(const Api& rl, const Place& place);
 
 struct Scenario {
   const char* name;

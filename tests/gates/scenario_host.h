@@ -75,6 +75,9 @@ std::string error_text(const Host& host, rl_status (*fn)(Parameters...),
 void generate(const Api& rl, const Host& host, rl_engine* engine, Handle<rl_batch>& batch,
               std::span<const int32_t> prompt);
 
+// run_grpo with these options.
+uint64_t run_loop(const Api& rl, const Host& host, const Place& place);
+
 // Sets the options of a scenario on single objects, and of run_grpo.
 void small_options(const Api& rl, Host& host, const Place& place);
 void grpo_options(const Api& rl, Host& host, const Place& place);

@@ -292,6 +292,8 @@ const std::vector<Example>& examples() {
        {"algo.ratio_log_clamp", "algo.policy_loss"}},
       {{"algo.sapo_tau_neg=2"}, {"algo.sapo_tau_neg", "algo.policy_loss"}},
       {{"algo.sapo_tau_pos=2"}, {"algo.sapo_tau_pos", "algo.policy_loss"}},
+      {{"checkpoint.async=true"}, {"checkpoint.async", "checkpoint.dir"}},
+      {{"checkpoint.contents=model"}, {"checkpoint.contents", "checkpoint.dir"}},
       {{"checkpoint.every_steps=1"}, {"checkpoint.every_steps", "checkpoint.dir"}},
       {{"checkpoint.dir=x", "checkpoint.metric=m", "checkpoint.keep_best=1"},
        {"checkpoint.keep_best", "checkpoint.keep_last"}},

@@ -161,6 +161,8 @@ const std::map<std::string, Change>& changes() {
       {"buffer.max_staleness", {{"8"}, {}, take_one_group}},
       {"buffer.policy", {{"newest"}, {}, take_one_group}},
       {"buffer.record_dir", {{"@batches"}}},
+      {"checkpoint.async", {{"true"}, checkpoints, plan_text}},
+      {"checkpoint.contents", {{"model"}, checkpoints}},
       {"checkpoint.dir", {{"@checkpoints", "checkpoint.every_steps=1"}}},
       {"checkpoint.resume", {{"auto"}, checkpoints, run_again}},
       {"critic.forward_max_tokens_per_device", {{"5000"}, gae, plan_text}},

@@ -100,6 +100,24 @@ void serve_without_checkpoints(std::vector<Emitted>& out) {
   out.push_back({scenario.name, "step", conditions, names_of(log.steps[1])});
 }
 
+// The checkpoint of the first step is complete when that of the second begins, so the third step
+// has its times.
+void serve_with_async_checkpoints(std::vector<Emitted>& out) {
+  const TempDir dir;
+  const Scenario scenario{.name = "checkpoints that are written meanwhile",
+                          .assignments = {"pipeline.total_steps=3"}};
+  OptionSet o = options_of(scenario, dir);
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  for (const char* text : {"checkpoint.every_steps=1", "checkpoint.async=true"})
+    o.set_assignment(text);
+  Rig rig(o);
+  const RunLog log = rig.start_and_serve();
+  Names conditions = conditions_of(scenario);
+  conditions.insert("checkpoint_async");
+  ASSERT_EQ(log.steps.size(), 3u);
+  out.push_back({scenario.name, "step", conditions, names_of(log.steps[2])});
+}
+
 // Advantages that no fp32 holds.
 void score_too_high(Pipeline& p, const SamplePtr& s) {
   p.score(s->id, s->slot % 2 == 0 ? 1e300 : -1e300);
@@ -115,6 +133,7 @@ const std::vector<Emitted>& emitted() {
            .on_score = score_too_high},
           out);
     serve_without_checkpoints(out);
+    serve_with_async_checkpoints(out);
     return out;
   }();
   return all;

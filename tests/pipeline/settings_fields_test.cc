@@ -270,6 +270,8 @@ void compare_records(const Settings& s, Fields& c) {
   c.same("buffer.max_staleness", s.buffer.max_staleness);
   c.same("buffer.policy", s.buffer.policy);
   c.same("buffer.record_dir", s.buffer.record_dir);
+  c.same("checkpoint.async", s.checkpoint.async);
+  c.same("checkpoint.contents", s.checkpoint.contents);
   c.same("checkpoint.dir", s.checkpoint.dir);
   c.same("checkpoint.every_steps", s.checkpoint.every_steps);
   c.same("checkpoint.keep_best", s.checkpoint.keep_best);

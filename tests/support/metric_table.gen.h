@@ -172,6 +172,8 @@ inline constexpr MetricRow kMetricTable[] = {
     {"step", "timing_s/train_backward", ""},
     {"step", "timing_s/train_optimizer", ""},
     {"step", "timing_s/update_weights", ""},
+    {"step", "timing_s/checkpoint_copy", "checkpoint_async"},
+    {"step", "timing_s/checkpoint_write", "checkpoint_async"},
     {"step", "timing_s/update_actor", ""},
     {"step", "timing_s/update_critic", "critic"},
     {"step", "timing_s/engine/prefill", "generated"},

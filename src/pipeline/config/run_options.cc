@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <string_view>
 
 #include "algo/optimizers/schedule.h"
@@ -303,6 +304,25 @@ StepOptions reward_options_from(const Settings& settings, int64_t max_tokens, in
   s.batch.cuts = false;
   validate(s);
   return s;
+}
+
+CheckpointContents checkpoint_contents_from(const Settings& settings) {
+  constexpr const char* kKey = "checkpoint.contents";
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Code::kInvalidArgument, str(kKey, what))
+        .with_key(kKey)
+        .with_expected("model, optimizer, extra or hf_model, each once");
+  };
+  CheckpointContents contents{false, false, false, false};
+  for (const std::string& entry : settings.checkpoint.contents) {
+    const auto known = std::ranges::find_if(
+        kContentNames, [&](const ContentName& content) { return entry == content.name; });
+    if (known == std::end(kContentNames)) refuse(str(" has the unknown entry ", quote_text(entry)));
+    if (contents.*known->held) refuse(str(" has the entry ", quote_text(entry), " twice"));
+    contents.*known->held = true;
+  }
+  if (settings.checkpoint.contents.empty()) refuse(" is empty: a checkpoint would hold nothing");
+  return contents;
 }
 
 bool has_critic(const Settings& settings) { return settings.algo.advantage == Advantage::kGae; }

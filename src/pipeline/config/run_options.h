@@ -44,6 +44,9 @@ int64_t trained_length(const Settings& settings, int64_t max_sequence);
 // Of a model that only computes forwards, by the budgets of a trainer. Nothing is cut there.
 StepOptions forward_options_from(const Settings& settings, int64_t max_tokens,
                                  int64_t max_sequence);
+// checkpoint.contents; kInvalidArgument naming an entry that is unknown or there twice, or that
+// there is none.
+CheckpointContents checkpoint_contents_from(const Settings& settings);
 bool has_critic(const Settings& settings);
 // max_tokens is the policy's.
 CriticOptions critic_options_from(const Settings& settings, int64_t max_tokens,

@@ -111,7 +111,9 @@ BufferSettings::BufferSettings(const OptionSet& options)
       record_dir(options.get_string("buffer.record_dir")) {}
 
 CheckpointSettings::CheckpointSettings(const OptionSet& options)
-    : dir(options.get_string("checkpoint.dir")),
+    : async(options.get_bool("checkpoint.async")),
+      contents(options.get_string_list("checkpoint.contents")),
+      dir(options.get_string("checkpoint.dir")),
       every_steps(options.get_i64("checkpoint.every_steps")),
       keep_best(options.get_i64("checkpoint.keep_best")),
       keep_last(options.get_i64("checkpoint.keep_last")),

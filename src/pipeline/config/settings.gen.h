@@ -177,6 +177,8 @@ struct BufferSettings {
 struct CheckpointSettings {
   explicit CheckpointSettings(const OptionSet& options);
 
+  bool async;
+  std::vector<std::string> contents;
   std::string dir;
   int64_t every_steps;  // steps
   int64_t keep_best;  // checkpoints

@@ -27,7 +27,11 @@ RunState saved_run_state(const CheckpointMeta& meta, const std::string& path) {
 
 Checkpoints::Checkpoints(Control& control, LoadedModel& model, const MemoryPlan& plan,
                          uint64_t data_digest)
-    : control_(control), model_(model), plan_(plan), data_digest_(data_digest) {
+    : control_(control),
+      model_(model),
+      plan_(plan),
+      data_digest_(data_digest),
+      writing_(model.runtime().cpus()) {
   const std::string dir = this->dir();
   if (dir.empty() || control.settings().checkpoint.resume != "never") return;
   const auto found = latest_checkpoint(model.runtime().fs(), dir);
@@ -125,17 +129,34 @@ CheckpointRules Checkpoints::rules() const {
           .replace_existing = true};
 }
 
+MetricList Checkpoints::metrics() const {
+  const Control::Lock lock = control_.lock();
+  MetricList m;
+  if (figures_.num_failed != 0)
+    m.set("pipeline/checkpoints_failed", static_cast<double>(figures_.num_failed));
+  if (figures_.copy_seconds) m.set("timing_s/checkpoint_copy", *figures_.copy_seconds);
+  if (figures_.write_seconds) m.set("timing_s/checkpoint_write", *figures_.write_seconds);
+  return m;
+}
+
+// A run goes on without the checkpoint of this step.
 void Checkpoints::note_failure(uint64_t step, const Error& error) {
-  ++num_failed_;
+  {
+    const Control::Lock lock = control_.lock();
+    ++figures_.num_failed;
+  }
   model_.runtime().logger().log(LogLevel::kWarn, "pipeline", {{"step", step}},
                                 "the checkpoint of step ", step,
                                 " could not be written, and the run goes on: ", error.message);
   control_.push(std::make_shared<CheckpointFailedEvent>(step, error.message));
 }
 
-std::string Checkpoints::write(PolicyUpdate& update, const RunState& boundary) {
-  begin_branch(boundary.step);
-  if (last_step_ == boundary.step) return last_;
+double Checkpoints::seconds_since(int64_t begin) const {
+  return static_cast<double>(model_.runtime().clock().now_ns() - begin) * 1e-9;
+}
+
+// What must be true before a checkpoint of this step is written, and its own part of it.
+CheckpointMeta Checkpoints::begin(const RunState& boundary) {
   model_.require_whole(LoadedModel::Weights::kTrained);
   if (refused_) {
     throw Error(Code::kFailedPrecondition,
@@ -143,24 +164,98 @@ std::string Checkpoints::write(PolicyUpdate& update, const RunState& boundary) {
                     ", which left the model half-trained: resume from the last checkpoint"));
   }
   require_metric();
-  Runtime& runtime = model_.runtime();
-  const ScopedSpan span(&runtime.tracer(), "pipeline.checkpoint", TraceLane::kPipeline);
+  const Settings& settings = control_.settings();
   CheckpointMeta meta;
   meta.step = static_cast<int64_t>(boundary.step);
   meta.config_digest = config_digest();
   meta.pipeline = render_run_state(boundary);
-  if (score_ && score_->metric == control_.settings().checkpoint.metric) meta.score = score_;
-  const std::string path = update.save(runtime.fs(), dir(), meta, rules());
+  meta.contents = checkpoint_contents_from(settings);
+  if (score_ && score_->metric == settings.checkpoint.metric) meta.score = score_;
+  return meta;
+}
+
+std::string Checkpoints::save(const Draft& draft) {
+  const auto step = static_cast<uint64_t>(draft.of.meta.step);
+  const std::string path =
+      write_checkpoint(model_.runtime().fs(), draft.dir, draft.of, draft.rules);
   {
     const Control::Lock lock = control_.lock();
     last_ = path;
-    last_step_ = boundary.step;
+    last_step_ = step;
   }
   auto event = std::make_shared<CheckpointEvent>();
-  event->step = boundary.step;
+  event->step = step;
   event->path = path;
   control_.push(std::move(event));
   return path;
+}
+
+std::string Checkpoints::write(PolicyUpdate& update, const RunState& boundary) {
+  begin_branch(boundary.step);
+  if (is_written(boundary)) return last_;
+  const CheckpointMeta meta = begin(boundary);
+  const ScopedSpan span(&model_.runtime().tracer(), "pipeline.checkpoint", TraceLane::kPipeline);
+  return save({update.draft(meta), dir(), rules()});
+}
+
+// The failure of a run that goes on, or null.
+std::shared_ptr<const Error> Checkpoints::attempt(const Due& due, FunctionRef<void()> work) {
+  try {
+    work();
+    return nullptr;
+  } catch (const Error& e) {
+    if (!due.goes_on) throw;
+    note_failure(due.step, e);
+    return std::make_shared<Error>(e);
+  }
+}
+
+void Checkpoints::write_due(PolicyUpdate& update, const RunState& boundary) {
+  const auto& options = control_.settings().checkpoint;
+  finish();
+  const Due due{boundary.step, control_.begin_checkpoint(),
+                options.on_failure == CheckpointOnFailure::kContinue};
+  bool started = false;
+  std::shared_ptr<const Error> failure = attempt(due, [&] {
+    if (options.async) {
+      started = start(update, boundary, due);
+    } else {
+      write(update, boundary);
+    }
+  });
+  if (!started) control_.end_checkpoint(due.requested, std::move(failure));
+}
+
+// False if the step has a checkpoint.
+bool Checkpoints::start(PolicyUpdate& update, const RunState& boundary, const Due& due) {
+  begin_branch(boundary.step);
+  if (is_written(boundary)) return false;
+  const CheckpointMeta meta = begin(boundary);
+  const ScopedSpan span(&model_.runtime().tracer(), "pipeline.checkpoint", TraceLane::kPipeline);
+  const int64_t begin_ns = model_.runtime().clock().now_ns();
+  Draft draft{update.draft_of_copy(meta), dir(), rules()};
+  draft.copy_seconds = seconds_since(begin_ns);
+  writing_.start([this, due, draft = std::move(draft)] { save_apart(draft, due); });
+  return true;
+}
+
+// On the thread of its own. Whoever requested the checkpoint is told now, also of a failure that
+// the loop will end the run for.
+void Checkpoints::save_apart(const Draft& draft, const Due& due) {
+  const int64_t begin_ns = model_.runtime().clock().now_ns();
+  try {
+    std::shared_ptr<const Error> failure = attempt(due, [&] {
+      save(draft);
+      const double seconds = seconds_since(begin_ns);
+      const Control::Lock lock = control_.lock();
+      figures_.copy_seconds = draft.copy_seconds;
+      figures_.write_seconds = seconds;
+    });
+    control_.end_checkpoint(due.requested, std::move(failure));
+  } catch (const Error& e) {
+    control_.end_checkpoint(due.requested, std::make_shared<Error>(e));
+    throw;
+  }
 }
 
 }  // namespace rl

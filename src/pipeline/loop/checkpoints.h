@@ -1,7 +1,8 @@
 // The checkpoints of a run: the one that it resumes from, and those that it writes. A run that
 // resumes from a named checkpoint abandons later ones before it writes its first, so none of them
 // is taken for the newest of this run. Used by the loop's thread while it runs, else by the caller
-// that owns the pipeline.
+// that owns the pipeline. With checkpoint.async files are written on a thread of their own, which
+// reads a copy of the state and nothing that a step changes.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/run_state.h"
+#include "pipeline/session/background_task.h"
 #include "pipeline/session/loaded_model.h"
 #include "pipeline/update/policy_update.h"
 #include "profile/metrics.h"
@@ -31,15 +33,23 @@ class Checkpoints {
   // Abandons checkpoints after this step, if the run begins a branch of its own.
   void begin_branch(uint64_t step);
   // Writes a checkpoint of the state after the last whole step, if that has none yet, and sends its
-  // event. Returns its path. Error(kFailedPrecondition) if the model is half-trained.
+  // event. Returns its path. Error(kFailedPrecondition) if the model is half-trained. Nothing is
+  // being written.
   std::string write(PolicyUpdate& update, const RunState& boundary);
+  // The same for the loop, as checkpoint.on_failure says and for those who requested it. With
+  // checkpoint.async it waits for the checkpoint before, and returns once the state is copied.
+  // Throws what ends the run.
+  void write_due(PolicyUpdate& update, const RunState& boundary);
+  // Waits until nothing is being written. Throws what ends the run, once: the failure of a
+  // checkpoint that was written while the run went on.
+  void finish() { writing_.finish(); }
+  // The same if nothing is being written any more.
+  void finish_if_ended() { writing_.finish_if_ended(); }
   // The metrics of a step or an evaluation, of which a checkpoint keeps one (checkpoint.metric).
   void note_step(const MetricList& metrics);
   void note_evaluation(const MetricList& metrics);
-  // A run goes on without the checkpoint of this step: counts it, and says so in an event and the
-  // log.
-  void note_failure(uint64_t step, const Error& error);
-  uint64_t num_failed() const { return num_failed_; }
+  // Of the checkpoints so far, for the metrics of a step.
+  MetricList metrics() const;
   // A stop ended an update between two optimizer steps: from now on write() refuses, also after the
   // half-trained weights are published.
   void refuse() { refused_ = true; }
@@ -47,6 +57,32 @@ class Checkpoints {
   const std::string& last(const Control::Lock&) const { return last_; }
 
  private:
+  // A checkpoint that the loop writes.
+  struct Due {
+    uint64_t step;
+    uint64_t requested;  // Control::begin_checkpoint
+    bool goes_on;        // after a failure
+  };
+  // A checkpoint on its way to the disk.
+  struct Draft {
+    CheckpointDraft of;
+    std::string dir;
+    CheckpointRules rules;
+    double copy_seconds = 0;
+  };
+  struct Figures {
+    uint64_t num_failed = 0;
+    std::optional<double> copy_seconds, write_seconds;  // of the last one with checkpoint.async
+  };
+
+  bool is_written(const RunState& boundary) const { return last_step_ == boundary.step; }
+  CheckpointMeta begin(const RunState& boundary);
+  std::string save(const Draft& draft);
+  void save_apart(const Draft& draft, const Due& due);
+  bool start(PolicyUpdate& update, const RunState& boundary, const Due& due);
+  std::shared_ptr<const Error> attempt(const Due& due, FunctionRef<void()> work);
+  void note_failure(uint64_t step, const Error& error);
+  double seconds_since(int64_t begin) const;
   std::string dir() const;
   std::string config_digest() const;
   CheckpointRules rules() const;
@@ -59,12 +95,13 @@ class Checkpoints {
   const uint64_t data_digest_;
   std::string found_, resumed_from_;
   bool begins_branch_ = false;  // resumed by name: later checkpoints are yet to be abandoned
-  std::string last_;            // changed under control's lock
+  std::string last_;            // with last_step_ and figures_ changed under control's lock
   uint64_t last_step_ = UINT64_MAX;
+  Figures figures_;
   bool refused_ = false;
-  uint64_t num_failed_ = 0;
   std::optional<CheckpointScore> score_;  // the latest
   std::string missing_metric_;            // checkpoint.metric if the latest metrics lack it
+  BackgroundTask writing_;                // the last member: it uses the others
 };
 
 }  // namespace rl

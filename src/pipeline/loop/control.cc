@@ -144,7 +144,7 @@ bool Control::apply_staged() {
 Control::Due Control::due() const {
   const Lock held = lock();
   if (eval_due_) return Due::kEvaluation;
-  if (checkpoint_due_ || checkpoints_requested_ > checkpoints_done_) return Due::kCheckpoint;
+  if (checkpoint_due_ || checkpoints_requested_ > checkpoints_begun_) return Due::kCheckpoint;
   return Due::kNothing;
 }
 
@@ -158,16 +158,16 @@ void Control::begin_eval() {
   eval_due_ = false;
 }
 
-uint64_t Control::begin_checkpoint() const {
+uint64_t Control::begin_checkpoint() {
   const Lock held = lock();
-  return checkpoints_requested_;
+  checkpoint_due_ = false;
+  return checkpoints_begun_ = checkpoints_requested_;
 }
 
 void Control::end_checkpoint(uint64_t requested, std::shared_ptr<const Error> failure) {
   {
     const Lock held = lock();
     checkpoint_failure_ = std::move(failure);
-    checkpoint_due_ = false;
     checkpoints_done_ = requested;
   }
   notify();

@@ -85,9 +85,10 @@ class Control {
   void add_due(bool evaluation, bool checkpoint, const Lock&);
   // A request from now on asks for one more evaluation.
   void begin_eval();
-  // Takes the requests so far; the number is for end_checkpoint.
-  uint64_t begin_checkpoint() const;
-  // failure: null if it was written.
+  // Takes the requests so far; the number is for end_checkpoint. What is due from now on is another
+  // checkpoint.
+  uint64_t begin_checkpoint();
+  // From any thread. failure: null if it was written.
   void end_checkpoint(uint64_t requested, std::shared_ptr<const Error> failure);
   // Runs work whose failure does not change the outcome of the run: it is logged, and the first one
   // is kept for the host. what: as in "the trace could not be closed".
@@ -106,7 +107,7 @@ class Control {
   bool started_ = false, ended_ = false, paused_ = false, stop_requested_ = false;
   int64_t stop_deadline_ns_ = INT64_MAX;
   bool eval_due_ = false, checkpoint_due_ = false;
-  uint64_t checkpoints_requested_ = 0, checkpoints_done_ = 0;
+  uint64_t checkpoints_requested_ = 0, checkpoints_begun_ = 0, checkpoints_done_ = 0;
   std::shared_ptr<const Error> failure_, close_failure_, checkpoint_failure_;
 };
 

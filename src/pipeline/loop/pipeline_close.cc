@@ -36,6 +36,8 @@ void Pipeline::require_closed() const {
 
 void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
   files.close();
+  // After another failure: one of a checkpoint has ended the run itself.
+  control.run_closing(runtime.logger(), "the checkpoint", [&] { checkpoints.finish(); });
   control.run_closing(runtime.logger(), "the failure", [&] {
     if (cause != nullptr) runtime.logger().log_error(LogLevel::kError, "pipeline", *cause);
     cause = as_failure(cause);

@@ -47,7 +47,6 @@ struct Pipeline::Impl {
   void publish(const StepRecord& step);
 
   bool between_steps();
-  void write_checkpoint();
   void open_groups(StepRecord& step, std::span<const Prompt> drawn);
   bool replace_groups(StepRecord& step);
   std::optional<UpdateResult> update_policy(std::span<const SamplePtr> batch);

@@ -39,6 +39,7 @@ void Pipeline::Impl::run() noexcept {
   std::shared_ptr<const Error> cause;
   try {
     run_steps();
+    checkpoints.finish();
   } catch (...) {
     cause = caught_error();
   }
@@ -56,13 +57,15 @@ void Pipeline::Impl::run_steps() {
 // Applies changed options and does what is due. False if no step follows.
 bool Pipeline::Impl::between_steps() {
   while (control.enter(PipelineState::kFetching)) {
+    checkpoints.finish_if_ended();
     if (control.apply_staged()) phases.update().set_options(settings);
     switch (control.due()) {
       case Control::Due::kEvaluation:
         if (!evaluation.run()) return false;
         break;
       case Control::Due::kCheckpoint:
-        write_checkpoint();
+        control.enter(PipelineState::kCheckpointing);
+        checkpoints.write_due(phases.update(), progress.boundary);
         break;
       case Control::Due::kNothing:
         const auto total = static_cast<uint64_t>(settings.pipeline.total_steps);
@@ -70,20 +73,6 @@ bool Pipeline::Impl::between_steps() {
     }
   }
   return false;
-}
-
-void Pipeline::Impl::write_checkpoint() {
-  control.enter(PipelineState::kCheckpointing);
-  const uint64_t requested = control.begin_checkpoint();
-  std::shared_ptr<const Error> failure;
-  try {
-    checkpoints.write(phases.update(), progress.boundary);
-  } catch (const Error& e) {
-    if (settings.checkpoint.on_failure == CheckpointOnFailure::kStop) throw;
-    checkpoints.note_failure(progress.boundary.step, e);
-    failure = std::make_shared<Error>(e);
-  }
-  control.end_checkpoint(requested, std::move(failure));
 }
 
 }  // namespace rl

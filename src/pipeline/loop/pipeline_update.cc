@@ -133,8 +133,7 @@ MetricList Pipeline::Impl::step_metrics(const StepRecord& step) const {
   m.append(step.trained);
   if (generates()) m.append(step.filtered.metrics());
   set_ledger(m, progress.boundary.ledger);
-  if (const uint64_t failed = checkpoints.num_failed(); failed != 0)
-    m.set("pipeline/checkpoints_failed", static_cast<double>(failed));
+  m.append(checkpoints.metrics());
   if (generates()) m.append(step.generation_metrics(phases.engine()->stats()));
   step.set_times(m, now(), generates());
   return m;

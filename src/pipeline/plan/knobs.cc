@@ -165,6 +165,8 @@ constexpr KnobRow kTable[] = {
     {"trainer.activation_offload", KnobEffect::kSpeed, KnobPart::kTrainer, offload_turns},
     {"trainer.recompute_loss", KnobEffect::kSpeed, KnobPart::kTrainer,
      [](const Planner&) { return one("trainer.recompute_loss", "true"); }, loss_work},
+    {"checkpoint.async", KnobEffect::kSpeed, KnobPart::kTrainer,
+     [](const Planner&) { return one("checkpoint.async", "false"); }},
     {"runtime.threads", KnobEffect::kSpeed, KnobPart::kBoth,
      [](const Planner& p) { return halves("runtime.threads", p.threads(), 1); }},
     {"trainer.max_tokens_per_device", KnobEffect::kRounding, KnobPart::kTrainer,

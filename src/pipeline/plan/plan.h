@@ -57,6 +57,8 @@ struct PlanEntry {
 
 // The arena in host memory: activations that leave the device.
 inline constexpr const char* kHostWorkspace = "host workspace";
+// That of checkpoint.async, in host memory as well; runtime.memory_budget_bytes counts it.
+inline constexpr const char* kCheckpointCopy = "checkpoint copy";
 
 struct MemoryPlan {
   OptionSet options;               // that it was made for

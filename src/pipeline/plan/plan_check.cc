@@ -95,6 +95,7 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
                        ", but a run with pipeline.mode sync never generates while it trains"))
               .with_expected("1"));
   }
+  if (use == PlanUse::kPipeline) v.collect([&] { checkpoint_contents_from(settings); });
   if (trainer)
     v.collect([&] { trainable_tensors(trainable_from(settings), expected_tensors(config)); });
   if (trainer) check_recompute(settings, config.layers, v);

@@ -113,6 +113,19 @@ void Planner::add_training() {
   if (has_critic()) add_critic();
   if (has_reward_model()) add_frozen("reward", *reward_);
   if (has_teacher()) add_frozen("teacher", *teacher_);
+  if (use_ == PlanUse::kPipeline && settings_.checkpoint.async) add_checkpoint_copy(sizes);
+}
+
+// Of what checkpoint.contents needs of policy and critic.
+void Planner::add_checkpoint_copy(const TrainerSizes& policy) {
+  const CheckpointContents contents = checkpoint_contents_from(settings_);
+  const auto copied = [&](const TrainerSizes& sizes, bool masters) {
+    const uint64_t states = sizes.optimizer + sizes.optimizer_host + sizes.averages;
+    return (masters ? sizes.trained_masters : 0) + (contents.optimizer ? states : 0);
+  };
+  uint64_t bytes = copied(policy, contents.model || contents.hf_model);
+  if (has_critic()) bytes += copied(critic_sizes(min_tokens()), contents.model);
+  if (bytes != 0) always_.push_back({kCheckpointCopy, "always", bytes, {}, MemorySpace::kHost});
 }
 
 // What a learner reserves.

@@ -102,6 +102,7 @@ class Planner {
   void add_training();
   void add_states(const char* role, const TrainerSizes& sizes);
   void add_critic();
+  void add_checkpoint_copy(const TrainerSizes& policy);
   void add_frozen(const char* role, const ModelConfig& config);
   int64_t samples_held() const;
   uint64_t rope_bytes() const;

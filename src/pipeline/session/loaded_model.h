@@ -78,6 +78,8 @@ class LoadedModel {
   // Writes a Hugging Face directory in the given dtype, which appears by one rename. kBusy while
   // the weights are being trained.
   void save(const std::string& dir, Dtype dtype, bool replace_existing) const;
+  // What save() writes apart from weights.
+  const SaveOptions& save_options() const { return save_options_; }
   // The same for another model that is trained together with this one, with this one's tokenizer.
   void save_other(const Model& other, const std::string& dir, Dtype dtype,
                   bool replace_existing) const;

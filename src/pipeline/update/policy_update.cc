@@ -7,6 +7,7 @@
 #include "pipeline/config/run_options.h"
 #include "pipeline/session/role_models.h"
 #include "pipeline/session/step_watch.h"
+#include "pipeline/update/hf_checkpoint.h"
 
 namespace rl {
 
@@ -29,6 +30,7 @@ PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const M
     : model_(model),
       sizes_{plan.max_tokens, plan.max_model_len, plan.step_samples},
       host_workspace_(kHostWorkspace, plan.host_bytes(), Touch::kLater, &model.runtime().ledger()),
+      checkpoint_copy_(plan.bytes_of(kCheckpointCopy), &model.runtime().ledger()),
       cut_(settings),
       preparation_(settings),
       kl_(settings),
@@ -288,6 +290,19 @@ std::string PolicyUpdate::save(FileSystem& fs, const std::string& dir, const Che
   return trainer_->save(fs, dir, meta, rules, trained_critic());
 }
 
+CheckpointDraft PolicyUpdate::draft(const CheckpointMeta& meta) {
+  CheckpointDraft draft = trainer_->draft(meta, trained_critic());
+  add_hf_model(model_, draft);
+  return draft;
+}
+
+CheckpointDraft PolicyUpdate::draft_of_copy(const CheckpointMeta& meta) {
+  CheckpointDraft draft = trainer_->draft(meta, trained_critic());
+  checkpoint_copy_.take(draft);
+  add_hf_model(model_, draft);
+  return draft;
+}
+
 void PolicyUpdate::load(FileSystem& fs, const std::string& path, const std::string& config_digest) {
   held_.reset();
   trainer_->load(fs, path, config_digest, trained_critic());
@@ -301,6 +316,7 @@ void PolicyUpdate::save_critic(const std::string& dir, Dtype dtype, bool replace
 std::vector<std::span<std::byte>> PolicyUpdate::memory() {
   std::vector<std::span<std::byte>> memory = trainer_->memory();
   if (host_workspace_.bytes() != 0) memory.push_back(host_workspace_.span());
+  if (!checkpoint_copy_.memory().empty()) memory.push_back(checkpoint_copy_.memory());
   if (critic_ == nullptr) return memory;
   const std::vector<std::span<std::byte>> more = critic_->critic().memory();
   memory.insert(memory.end(), more.begin(), more.end());

@@ -17,6 +17,7 @@
 #include "pipeline/update/kl_coefficient.h"
 #include "pipeline/update/sample_cut.h"
 #include "pipeline/update/teacher_role.h"
+#include "train/checkpoint/checkpoint_copy.h"
 #include "train/trainer.h"
 
 namespace rl {
@@ -102,6 +103,11 @@ class PolicyUpdate {
   std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                    const CheckpointRules& rules);
   void load(FileSystem& fs, const std::string& path, const std::string& config_digest);
+  // What write_checkpoint writes. Its tensors are those of the models, which nothing may change
+  // meanwhile.
+  CheckpointDraft draft(const CheckpointMeta& meta);
+  // The same of a copy, which stays as it is until the next one is taken; with checkpoint.async.
+  CheckpointDraft draft_of_copy(const CheckpointMeta& meta);
   // Writes the critic as LoadedModel::save writes the policy; Error(kFailedPrecondition) if there
   // is no critic.
   void save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const;
@@ -128,6 +134,7 @@ class PolicyUpdate {
   LoadedModel& model_;
   const Sizes sizes_;
   const Arena host_workspace_;  // of trainer and critic
+  CheckpointCopy checkpoint_copy_;
   SampleCut cut_;
   BatchPreparation preparation_;
   KlCoefficient kl_;

@@ -101,34 +101,21 @@ void prune(FileSystem& fs, const std::string& dir, int64_t saved_step,
   }
 }
 
-FrozenMark frozen_mark(const CheckpointArrays& a) {
-  FrozenMark mark;
-  Digest64 digest;
-  for (const Parameter& p : a.layout->parameters()) {
-    if (p.trainable()) continue;
-    mark.names.push_back(p.name);
-    a.masters.part(p.offset, p.size).visit([&](std::span<const float> part) {
-      digest.update(std::as_bytes(part));
-    });
-  }
-  mark.digest = digest.value();
-  return mark;
-}
-
-void write_files(FileSystem& fs, const std::string& dir, const CheckpointState& state,
-                 std::span<const CheckpointArrays> arrays) {
+void write_files(FileSystem& fs, const std::string& dir, const CheckpointDraft& draft) {
+  const CheckpointContents& contents = draft.meta.contents;
   fs.make_directories(dir);
-  CheckpointManifest manifest{state, {}, {}};
-  for (size_t model = 0; model < arrays.size(); ++model) {
-    const CheckpointArrays& a = arrays[model];
-    manifest.frozen.push_back(frozen_mark(a));
-    const auto write = [&](const char* array, const TensorList& tensors) {
-      const std::string name = array_file_name(model, array);
-      manifest.files[name] = write_array_file(fs, join(dir, name), tensors);
-    };
-    write(kMasters, trained_tensors(*a.layout, {a.masters, &Parameter::offset}));
-    for (const StateArray& state : a.states) write(state.name, state.tensors);
+  CheckpointManifest manifest{{draft.meta, {}}, {}, {}};
+  if (!contents.extra) manifest.state.meta.pipeline.clear();
+  for (size_t model = 0; model < draft.models.size(); ++model) {
+    manifest.state.counters.push_back(draft.models[model].counters);
+    manifest.frozen.push_back(draft.models[model].frozen);
+    for (const StateArray& array : draft.models[model].arrays) {
+      if (!holds_array(contents, array.name)) continue;
+      const std::string name = array_file_name(model, array.name);
+      manifest.files[name] = write_array_file(fs, join(dir, name), array.tensors);
+    }
   }
+  if (contents.hf_model) draft.save_model(fs, join(dir, "hf_model"));
   write_manifest(fs, dir, manifest);
   fs.sync_directory(dir);
 }
@@ -161,6 +148,18 @@ void require_config(const CheckpointMeta& meta, const std::string& path,
       .with_location(path);
 }
 
+// A run or trainer goes on from a checkpoint only if that has all of its state.
+void require_contents(const CheckpointMeta& meta, const std::string& path) {
+  for (const auto& [name, held] : kContentNames) {
+    if (meta.contents.*held || held == &CheckpointContents::hf_model) continue;
+    throw Error(Code::kIncompatible, str(path, " was written without ", name,
+                                         " (checkpoint.contents), so nothing can resume from it"))
+        .with_key("checkpoint.contents")
+        .with_expected(name)
+        .with_location(path);
+  }
+}
+
 void check_arguments(const CheckpointMeta& meta, const CheckpointRules& rules) {
   const auto require = [](const char* key, int64_t value) {
     if (value >= 0) return;
@@ -191,18 +190,26 @@ std::optional<std::string> latest_checkpoint(FileSystem& fs, const std::string& 
 std::string save_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointState& state,
                             std::span<const CheckpointArrays> arrays,
                             const CheckpointRules& rules) {
-  RL_CHECK(!arrays.empty() && arrays.size() == state.counters.size() &&
-           arrays.size() <= kMaxModels);
-  check_arguments(state.meta, rules);
+  RL_CHECK(arrays.size() == state.counters.size());
+  CheckpointDraft draft{state.meta, {}, {}};
+  for (size_t i = 0; i < arrays.size(); ++i)
+    draft.models.push_back(draft_model(state.counters[i], arrays[i], state.meta.contents, i == 0));
+  return write_checkpoint(fs, dir, draft, rules);
+}
+
+std::string write_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointDraft& draft,
+                             const CheckpointRules& rules) {
+  RL_CHECK(!draft.models.empty() && draft.models.size() <= kMaxModels);
+  check_arguments(draft.meta, rules);
   fs.make_directories(dir);
   bring_back_all(fs, dir);
-  const std::string path = checkpoint_path(dir, state.meta.step), partial = with(path, kPartial);
+  const std::string path = checkpoint_path(dir, draft.meta.step), partial = with(path, kPartial);
   const bool replaces = fs.exists(path);
   if (replaces && !rules.replace_existing)
     throw Error(Code::kAlreadyExists, str(path, " already exists")).with_location(path);
   remove_leftovers(fs, dir);
   try {
-    write_files(fs, partial, state, arrays);
+    write_files(fs, partial, draft);
     take_place(fs, path, partial, replaces);
   } catch (...) {
     try {
@@ -214,7 +221,7 @@ std::string save_checkpoint(FileSystem& fs, const std::string& dir, const Checkp
   }
   fs.sync_directory(dir);
   if (replaces) remove_checkpoint(fs, with(path, kReplaced), path);
-  if (rules.keep_last > 0) prune(fs, dir, state.meta.step, rules);
+  if (rules.keep_last > 0) prune(fs, dir, draft.meta.step, rules);
   return path;
 }
 
@@ -222,6 +229,7 @@ CheckpointMeta read_checkpoint_meta(FileSystem& fs, const std::string& path,
                                     const std::string& config_digest) {
   bring_back(fs, path);
   CheckpointMeta meta = read_manifest(fs, path).state.meta;
+  require_contents(meta, path);
   require_config(meta, path, config_digest);
   return meta;
 }
@@ -363,6 +371,7 @@ CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
   }
   bring_back(fs, path);
   CheckpointManifest manifest = read_manifest(fs, path);
+  require_contents(manifest.state.meta, path);
   require_config(manifest.state.meta, path, config_digest);
   require_models(manifest.state.counters.size(), target.models.size(), path);
   for (size_t m = 0; m < target.models.size(); ++m) {

@@ -3,7 +3,8 @@
 // second_moments.safetensors, with optimizer.ema also ema.safetensors; tensors under their Hugging
 // Face names). A run with a critic has the first three for it too, critic_masters.safetensors and
 // so on. The files hold trained parameters only; of frozen ones the manifest has the names and a
-// digest.
+// digest. checkpoint.contents leaves some of them out, or adds hf_model, the policy as a Hugging
+// Face directory, whose files are in no digest.
 //
 // 1. A checkpoint is written into "step_000123.partial", every file synced, and made visible by
 //    one rename. The suffixes .partial and .removed mark leftovers: never loaded, and removed by
@@ -23,43 +24,9 @@
 #include "core/fs.h"
 #include "model/weights.h"
 #include "ops/device_floats.h"
-#include "train/checkpoint/array_file.h"
+#include "train/checkpoint/checkpoint_draft.h"
 
 namespace rl {
-
-// The value of a metric as a checkpoint was written, by which the best are kept.
-struct CheckpointScore {
-  std::string metric;
-  double value = 0;  // finite
-};
-
-// The part that belongs to the owner of the run.
-struct CheckpointMeta {
-  int64_t step = 0;  // finished steps of the run, >= 0: the checkpoint's name
-  // A run that resumes from this must have the same, e.g. hex64(OptionSet::identity()).
-  std::string config_digest;
-  std::string pipeline;  // the pipeline's own state as one JSON text, returned unread
-  std::optional<CheckpointScore> score = {};
-};
-
-// The part that belongs to a trained model.
-struct TrainerCounters {
-  int64_t optimizer_steps = 0;  // applied: AdamW's t and the schedule's position
-  int64_t skipped_steps = 0;
-  uint64_t weight_version = 0;
-};
-
-// One array of an optimizer.
-struct StateArray {
-  const char* name;  // one of kArrays or kOptionalArrays (checkpoint_manifest.h)
-  TensorList tensors;
-};
-
-struct CheckpointArrays {
-  const WeightLayout* layout = nullptr;  // with what is trained
-  DeviceFloats masters;                  // flat, in the layout
-  std::vector<StateArray> states;
-};
 
 // Counters, in the order of the arrays passed with them: the policy's, then the critic's if there
 // is one.
@@ -81,6 +48,9 @@ struct CheckpointRules {
 // Returns the path of the new checkpoint. One that it replaces keeps its name until the new one is
 // whole. An error before the last rename leaves the directory's checkpoints unchanged; an error
 // after it leaves the new one in place.
+std::string write_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointDraft& draft,
+                             const CheckpointRules& rules);
+// The same of arrays as they are now.
 std::string save_checkpoint(FileSystem& fs, const std::string& dir, const CheckpointState& state,
                             std::span<const CheckpointArrays> arrays, const CheckpointRules& rules);
 
@@ -98,8 +68,8 @@ struct CheckpointTarget {
 // naming the file, kDataLoss also if it is missing; kIncompatible if the checkpoint has another
 // config digest (both are named), if only one of checkpoint and target has a critic, if another set
 // of parameters is frozen (one is named) or they have other values, or if its tensors do not match
-// the layout, or if one of both lacks an array (it is named). All files are verified before the
-// first array changes.
+// the layout, if the checkpoint was written without a part (checkpoint.contents), or if one of both
+// lacks an array (it is named). All files are verified before the first array changes.
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, CheckpointTarget& target);
 

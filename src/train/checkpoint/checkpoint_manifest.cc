@@ -1,7 +1,9 @@
 // 64-bit numbers are JSON integers, digests are 16 hexadecimal digits.
 #include "train/checkpoint/checkpoint_manifest.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "core/encoding/strict_json.h"
@@ -29,6 +31,15 @@ void write_frozen(const FrozenMark& frozen, nlohmann::json& object) {
   object["frozen"] = {{"parameters", frozen.names}, {"xxh64", hex64(frozen.digest)}};
 }
 
+// Absent if they are the default, as in checkpoints of 0.2.
+void write_contents(const CheckpointContents& contents, nlohmann::json& object) {
+  if (contents == CheckpointContents{}) return;
+  object["contents"] = nlohmann::json::array();
+  for (const auto& [name, held] : kContentNames) {
+    if (contents.*held) object["contents"].push_back(name);
+  }
+}
+
 std::string render(const CheckpointManifest& m) {
   const CheckpointMeta& meta = m.state.meta;
   nlohmann::json json = {{"format_version", kFormatVersion},
@@ -36,6 +47,7 @@ std::string render(const CheckpointManifest& m) {
                          {"config_digest", meta.config_digest},
                          {"pipeline", meta.pipeline}};
   if (meta.score) json["score"] = {{"metric", meta.score->metric}, {"value", meta.score->value}};
+  write_contents(meta.contents, json);
   for (size_t model = 0; model < m.state.counters.size(); ++model) {
     nlohmann::json& object = model == 0 ? json : json[kCritic];
     write_counters(m.state.counters[model], object);
@@ -106,6 +118,20 @@ std::optional<CheckpointScore> score_of(const Fields& fields, const std::string&
   return CheckpointScore{score.text("metric"), value.get<double>()};
 }
 
+CheckpointContents contents_of(const Fields& fields) {
+  if (!fields.has("contents")) return {};
+  const nlohmann::json& names = fields.at("contents");
+  if (!names.is_array()) fields.fail("contents", "a list");
+  CheckpointContents contents{false, false, false, false};
+  for (const nlohmann::json& name : names) {
+    const auto known =
+        std::ranges::find_if(kContentNames, [&](const ContentName& n) { return name == n.name; });
+    if (known == std::end(kContentNames)) fields.fail("contents", "a list of known names");
+    contents.*known->held = true;
+  }
+  return contents;
+}
+
 TrainerCounters counters_of(const Fields& fields) {
   return {fields.i64("optimizer_steps"), fields.i64("skipped_steps"), fields.u64("weight_version")};
 }
@@ -134,7 +160,7 @@ CheckpointManifest parse(const std::string& text, const std::string& path) {
   }
   CheckpointManifest m;
   m.state.meta = {fields.i64("step"), fields.text("config_digest"), fields.text("pipeline"),
-                  score_of(fields, path)};
+                  score_of(fields, path), contents_of(fields)};
   const auto add_model = [&](const Fields& model) {
     m.state.counters.push_back(counters_of(model));
     m.frozen.push_back(frozen_of(model, path));
@@ -147,7 +173,10 @@ CheckpointManifest parse(const std::string& text, const std::string& path) {
       const Fields file(files.at(name.c_str()), path);
       m.files[name] = {file.u64("bytes"), file.digest("xxh64")};
     };
-    for (const char* array : kArrays) add_file(array_file_name(model, array));
+    const CheckpointContents& contents = m.state.meta.contents;
+    for (const char* array : kArrays) {
+      if (holds_array(contents, array)) add_file(array_file_name(model, array));
+    }
     for (const char* array : kOptionalArrays) {
       const std::string name = array_file_name(model, array);
       if (files.has(name.c_str())) add_file(name);
@@ -167,6 +196,10 @@ bool is_checkpoint(FileSystem& fs, const std::string& dir) {
 }
 
 }  // namespace
+
+bool holds_array(const CheckpointContents& contents, std::string_view array) {
+  return array == kMasters ? contents.model : contents.optimizer;
+}
 
 std::string array_file_name(size_t model, std::string_view array) {
   return str(model == 0 ? "" : "critic_", array, ".safetensors");

@@ -17,15 +17,11 @@ namespace rl {
 inline constexpr const char* kMasters = "masters";
 inline constexpr std::array<const char*, 3> kArrays = {kMasters, "first_moments", "second_moments"};
 inline constexpr std::array<const char*, 1> kOptionalArrays = {"ema"};
+// Whether they are among the contents of a checkpoint.
+bool holds_array(const CheckpointContents& contents, std::string_view array);
 inline constexpr size_t kMaxModels = 2;  // the policy, then the critic
 // "masters.safetensors", or "critic_masters.safetensors".
 std::string array_file_name(size_t model, std::string_view array);
-
-// The parameters that a run did not train.
-struct FrozenMark {
-  std::vector<std::string> names;  // in the order of the layout
-  uint64_t digest = 0;             // XXH64 of their values
-};
 
 struct CheckpointManifest {
   CheckpointState state;

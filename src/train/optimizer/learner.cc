@@ -44,6 +44,7 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
           .optimizer_staging = moments.staging,
           .optimizer_workspace = Muon::bytes(runs.matrices, shape.compute()),
           .averages = EmaWeights::bytes(total, options.optimizer.ema),
+          .trained_masters = static_cast<uint64_t>(total) * sizeof(float),
           .packed_backward = BackwardWeights::bytes(backward, options.backward_packing),
           .workspace = workspace.total_bytes(),
           .workspace_regions = workspace.regions(),

@@ -7,10 +7,8 @@
 
 namespace rl {
 
-std::string save_learners(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
-                          const CheckpointRules& rules, std::span<Learner* const> learners) {
-  CheckpointState state{meta, {}};
-  std::vector<CheckpointArrays> arrays;
+CheckpointDraft draft_learners(const CheckpointMeta& meta, std::span<Learner* const> learners) {
+  CheckpointDraft draft{meta, {}, {}};
   for (Learner* learner : learners) {
     learner->require_whole();
     if (learner->unpublished()) {
@@ -18,10 +16,10 @@ std::string save_learners(FileSystem& fs, const std::string& dir, const Checkpoi
                   "a checkpoint holds published weights, but optimizer steps were taken after the "
                   "last publication");
     }
-    state.counters.push_back(learner->counters());
-    arrays.push_back(learner->arrays());
+    draft.models.push_back(draft_model(learner->counters(), learner->arrays(), meta.contents,
+                                       learner == learners.front()));
   }
-  return save_checkpoint(fs, dir, state, arrays, rules);
+  return draft;
 }
 
 CheckpointMeta load_learners(FileSystem& fs, const std::string& path,

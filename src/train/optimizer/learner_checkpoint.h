@@ -1,5 +1,5 @@
-// Saves and loads the trained models of a run as one checkpoint (train/checkpoint/checkpoint.h):
-// the policy, and its critic if there is one.
+// The trained models of a run as one checkpoint (train/checkpoint/checkpoint.h): the policy, and
+// its critic if there is one.
 #pragma once
 #include <span>
 #include <string>
@@ -10,9 +10,8 @@
 namespace rl {
 
 // learners: the policy, then the critic. Error(kFailedPrecondition) while one of them has
-// unpublished updates or lost moments.
-std::string save_learners(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
-                          const CheckpointRules& rules, std::span<Learner* const> learners);
+// unpublished updates or lost moments. The tensors are those of the learners, not copied.
+CheckpointDraft draft_learners(const CheckpointMeta& meta, std::span<Learner* const> learners);
 
 // Also publishes the masters as the checkpoint's versions. If reading fails, the weights are
 // unchanged; if the moments had begun to change, all learners have lost theirs. If packing fails,

@@ -1,0 +1,98 @@
+// A checkpoint before it is written: numbers and texts of a run, and tensors of its models, which
+// lie in the memory of the models or in a CheckpointCopy.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/fs.h"
+#include "model/weights.h"
+#include "ops/device_floats.h"
+#include "train/checkpoint/array_file.h"
+
+namespace rl {
+
+// The value of a metric as a checkpoint was written, by which the best are kept.
+struct CheckpointScore {
+  std::string metric;
+  double value = 0;  // finite
+};
+
+// What a checkpoint holds (checkpoint.contents).
+struct CheckpointContents {
+  bool model = true;      // the trained masters
+  bool optimizer = true;  // its states, and averaged weights
+  bool extra = true;      // the state of the run
+  bool hf_model = false;  // the policy as a Hugging Face directory
+
+  bool operator==(const CheckpointContents&) const = default;
+};
+// Their names, as options and manifests have them.
+struct ContentName {
+  const char* name;
+  bool CheckpointContents::*held;
+};
+inline constexpr ContentName kContentNames[] = {{"model", &CheckpointContents::model},
+                                                {"optimizer", &CheckpointContents::optimizer},
+                                                {"extra", &CheckpointContents::extra},
+                                                {"hf_model", &CheckpointContents::hf_model}};
+
+// The part that belongs to the owner of the run.
+struct CheckpointMeta {
+  int64_t step = 0;  // finished steps of the run, >= 0: the checkpoint's name
+  // A run that resumes from this must have the same, e.g. hex64(OptionSet::identity()).
+  std::string config_digest;
+  std::string pipeline;  // the pipeline's own state as one JSON text, returned unread
+  std::optional<CheckpointScore> score = {};
+  CheckpointContents contents = {};
+};
+
+// The part that belongs to a trained model.
+struct TrainerCounters {
+  int64_t optimizer_steps = 0;  // applied: AdamW's t and the schedule's position
+  int64_t skipped_steps = 0;
+  uint64_t weight_version = 0;
+};
+
+// One array of an optimizer.
+struct StateArray {
+  const char* name;  // one of kArrays or kOptionalArrays (checkpoint_manifest.h)
+  TensorList tensors;
+};
+
+struct CheckpointArrays {
+  const WeightLayout* layout = nullptr;  // with what is trained
+  DeviceFloats masters;                  // flat, in the layout
+  std::vector<StateArray> states;
+};
+
+// The parameters that a run did not train.
+struct FrozenMark {
+  std::vector<std::string> names;  // in the order of the layout
+  uint64_t digest = 0;             // XXH64 of their values
+};
+FrozenMark frozen_mark(const CheckpointArrays& arrays);
+
+// What a checkpoint holds of a trained model.
+struct ModelDraft {
+  TrainerCounters counters;
+  FrozenMark frozen;
+  std::vector<StateArray> arrays;  // those that the contents need
+};
+
+struct CheckpointDraft {
+  CheckpointMeta meta;
+  std::vector<ModelDraft> models;  // the policy, then the critic if there is one
+  // Writes the policy as a Hugging Face directory; empty unless the contents have hf_model.
+  std::function<void(FileSystem& fs, const std::string& dir)> save_model;
+};
+
+// Of one model. The tensors are those of the arrays, not copied. is_policy: the one that
+// hf_model is made of.
+ModelDraft draft_model(const TrainerCounters& counters, const CheckpointArrays& arrays,
+                       const CheckpointContents& contents, bool is_policy);
+
+}  // namespace rl
