@@ -99,6 +99,7 @@ class GuardedCompute final : public Compute {
 class GuardedDevice final : public Device {
  public:
   const char* name() const override { return "guarded"; }
+  DeviceId id() const override { return kGuardedId; }
   bool has_bf16() const override { return true; }
   PackedShape plan_packed(const SliceRule& rule, Dtype compute) const override {
     return reference_device().plan_packed(rule, compute);

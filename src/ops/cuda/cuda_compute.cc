@@ -27,8 +27,8 @@ CudaCompute::CudaCompute(const Device& device, int device_index, Executor& execu
       stream_(device_index),
       scratch_(Arena("matmul workspace", options.scratch_bytes, Touch::kLater,
                      {ledger, scratch_source_.get()})),
-      staging_(device_index, Arena("cuda staging", options.staging_bytes, Touch::kNow,
-                                   {nullptr, staging_source_.get()})) {
+      staging_(device_index, Arena(kCopyStaging, options.staging_bytes, Touch::kNow,
+                                   {ledger, staging_source_.get()})) {
   const DeviceScope scope(device_index);
   products_ = std::make_unique<Products>(*this);
   implementation_ = products_->library();
