@@ -91,6 +91,9 @@ class GuardedCompute final : public Compute {
       : Compute(guarded_ops(), {guarded_device(), dtype, 1, ledger}) {}
   bool exact() const override { return true; }
   const std::string& implementation() const override { return name_; }
+  bool has_bytes(const void* data, uint64_t) override {
+    return GuardedMemory::instance().has(data);
+  }
 
  private:
   const std::string name_ = "guarded";
