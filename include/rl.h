@@ -564,9 +564,9 @@ RL_API rl_status rl_runtime_set_log(rl_runtime* runtime, rl_log_fn fn, void* use
 
 typedef struct rl_runtime_info {
   size_t struct_size;
-  uint64_t reserved_bytes; /* of RL_DEVICE_CPU, held now by the arenas of all objects made from the
-                              runtime; rl_plan_info calls them arena_bytes. Other runtimes of the
-                              process are not counted */
+  uint64_t reserved_bytes; /* held now, in the memory of whichever device, by the arenas of all
+                              objects made from the runtime; rl_plan_info calls them arena_bytes.
+                              Other runtimes of the process are not counted */
   int64_t threads;         /* compute threads, the calling thread included */
 } rl_runtime_info;
 
@@ -597,17 +597,22 @@ enum {
 };
 
 /* Kinds of devices, each with memory of its own. The numbers are those of DLPack. */
-enum { RL_DEVICE_CPU = 1 };
+enum { RL_DEVICE_CPU = 1, RL_DEVICE_CUDA = 2 };
 
 /* Element types. */
 enum { RL_DTYPE_F32 = 0, RL_DTYPE_BF16 = 1, RL_DTYPE_I32 = 2 };
 
-/* The totals of a plan, of the memory of RL_DEVICE_CPU. */
+/* The totals of a plan. A budget bounds the memory of the device that computes (runtime.device).
+ * The CPU computes in the memory that the host has. A GPU has memory of its own: there total_bytes
+ * counts the arenas that lie in it, and runtime.host_memory_budget_bytes bounds those in the memory
+ * of the host together with baseline_bytes. rl_plan_item says where each arena lies. */
 typedef struct rl_plan_info {
   size_t struct_size;
-  uint64_t total_bytes;    /* arena_bytes + baseline_bytes; runtime.memory_budget_bytes bounds it */
+  uint64_t total_bytes;    /* what runtime.memory_budget_bytes bounds: on the CPU all arenas, but
+                              those of activations that trainer.activation_offload moves, and
+                              baseline_bytes; on a GPU the arenas in its memory */
   uint64_t arena_bytes;    /* sum of all arenas, exact */
-  uint64_t baseline_bytes; /* estimate of memory outside arenas */
+  uint64_t baseline_bytes; /* estimate of memory of the host outside arenas */
   uint64_t budget_bytes;   /* the budget; 0: no limit */
   int64_t max_model_len;   /* longest sequence, in tokens */
   int64_t max_tokens;      /* rows of a training micro-batch, from which the size of forwards
@@ -629,8 +634,9 @@ enum {
   RL_PLAN_ARENA = 1,   /* an arena; all of them add up to arena_bytes */
   RL_PLAN_PART = 2,    /* a part of the working memory of rollout or training */
   RL_PLAN_OUTSIDE = 3, /* an estimate of memory outside arenas; these add up to baseline_bytes */
-  RL_PLAN_PHASE = 4    /* what a phase uses: arenas held throughout, its working memory, and memory
-                          outside arenas. Phases exclude one another, so none exceeds total_bytes */
+  RL_PLAN_PHASE = 4    /* what a phase uses of total_bytes: arenas held throughout, its working
+                          memory, and on the CPU memory outside arenas. Phases exclude one another,
+                          so none exceeds total_bytes */
 };
 
 typedef struct rl_plan_item {
@@ -642,7 +648,7 @@ typedef struct rl_plan_item {
                         "checkpoint"; owner: the plan */
   uint64_t bytes;    /* size of the item */
   int32_t kind;      /* RL_PLAN_ARENA, RL_PLAN_PART, RL_PLAN_OUTSIDE or RL_PLAN_PHASE */
-  int32_t device;    /* whose memory it is: RL_DEVICE_CPU */
+  int32_t device;    /* whose memory it is: RL_DEVICE_CPU or RL_DEVICE_CUDA */
   int32_t device_index; /* number of the device among those of its kind; 0 for RL_DEVICE_CPU */
   int32_t reserved;
   const char* role; /* model that it is for: "policy", "reference", "critic", "reward" or "teacher";
@@ -1685,7 +1691,8 @@ RL_API rl_status rl_engine_abort_request(rl_engine* engine, uint64_t sample_id, 
 RL_API rl_status rl_engine_sleep(rl_engine* engine, int32_t level, rl_error** err);
 
 /* Wakes the engine: reserves its memory again, weights first. No effect when it is awake. RL_BUSY
- * while something computes. Thread: any. */
+ * while something computes; RL_OUT_OF_MEMORY, with knobs, if a GPU has not the memory: the engine
+ * stays asleep, and another call tries again. Thread: any. */
 RL_API rl_status rl_engine_wake(rl_engine* engine, rl_error** err);
 
 /* The periods of rl_engine_get_stats. */
@@ -2498,20 +2505,24 @@ typedef struct rl_tensor_info {
   uint64_t num_dims;      /* at most 64 */
   uint64_t num_elements;  /* product of the shape; 1 without dimensions */
   int32_t dtype;          /* RL_DTYPE_F32 ... */
-  int32_t device;         /* RL_DEVICE_CPU */
+  int32_t device;         /* whose memory it is: RL_DEVICE_CPU or RL_DEVICE_CUDA */
   uint32_t read_only;     /* 1: the memory must not be written to */
   int32_t device_index;   /* number of the device among those of its kind; 0 for RL_DEVICE_CPU */
 } rl_tensor_info;
 
-/* Where the values of a tensor are wanted, and when. */
+/* Where the values of a tensor are wanted, and when. Weights and gradients of a runtime whose
+ * device is a GPU are in its memory. There they are to be had in place, or with RL_TENSOR_COPY as a
+ * copy on the GPU; in the memory of the host they are copies. Streams of a GPU are those of CUDA's
+ * runtime, cudaStreamLegacy and cudaStreamPerThread (1 and 2) among them. */
 typedef struct rl_tensor_request {
   size_t struct_size;
   uint64_t flags;       /* RL_TENSOR_COPY */
-  int32_t device;       /* RL_DEVICE_CPU; another one is RL_UNSUPPORTED */
+  int32_t device;       /* RL_DEVICE_CPU, or for weights and gradients the runtime's device; another
+                           one is RL_UNSUPPORTED */
   int32_t device_index; /* number of the device among those of its kind; 0 for RL_DEVICE_CPU */
   void* stream; /* of the device, behind whose work the values are there; NULL: they are there
                    when the call returns. The CPU has no streams: another value is
-                   RL_UNSUPPORTED */
+                   RL_UNSUPPORTED. RL_INVALID_ARGUMENT for what is no stream of the device */
 } rl_tensor_request;
 
 /* Initialises an rl_tensor_request: zeroes the `size` bytes of *request and sets struct_size and
@@ -2535,15 +2546,17 @@ RL_API void rl_tensor_release(rl_tensor* tensor);
  * is consumed, also on failure: its deleter, which may be NULL, is called exactly once, when
  * nothing reads the memory any more, on whatever thread ends it; with RL_TENSOR_COPY and after a
  * failure that is before this call returns. The deleter may call every function, inside a callback
- * only callback-safe ones, and must not throw. producer_stream may be NULL and has to be: the
- * values must be in memory when the call begins; a stream, which only other devices have, is
- * RL_UNSUPPORTED.
+ * only callback-safe ones, and must not throw. producer_stream may be NULL: then the values must be
+ * in memory when the call begins. For a tensor of a GPU it may be a stream, behind whose work the
+ * values are read; for one of the CPU, which has no streams, that is RL_UNSUPPORTED.
  *
  * RL_INCOMPATIBLE when the major version of DLPack is not 1; then nothing but the deleter is read.
- * RL_UNSUPPORTED names a device other than the CPU (1, 0), an element type other than fp32, bf16
- * and int32 with one lane, and flags other than read-only and is-copied. RL_OUT_OF_RANGE names more
- * than 64 dimensions, an extent below 0, and sizes, strides or a byte_offset that overflow;
- * RL_INVALID_ARGUMENT a NULL shape or NULL data. NULL strides mean row-major order. Thread: any. */
+ * RL_UNSUPPORTED names a device other than the CPU (1, 0) and the runtime's, an element type other
+ * than fp32, bf16 and int32 with one lane, flags other than read-only and is-copied, and strides of
+ * a GPU's tensor that are not those of row-major order. RL_OUT_OF_RANGE names more than 64
+ * dimensions, an extent below 0, and sizes, strides or a byte_offset that overflow;
+ * RL_INVALID_ARGUMENT a NULL shape or NULL data, data that is not memory of the device, and a
+ * stream that is none of the device. NULL strides mean row-major order. Thread: any. */
 RL_API rl_status rl_tensor_import_dlpack(rl_runtime* runtime,
                                          struct DLManagedTensorVersioned* managed,
                                          void* producer_stream, uint64_t flags, rl_tensor** out,
@@ -2552,8 +2565,9 @@ RL_API rl_status rl_tensor_import_dlpack(rl_runtime* runtime,
 /* Exports a tensor to another library as DLPack 1.0, without a copy; each call makes a new export.
  * Whoever owns *out must call its deleter once, on any thread, also after every handle ended; in a
  * forked child the deleter has no effect. Its strides are never NULL when it has dimensions, and it
- * is flagged read-only when the tensor is. consumer_stream may be NULL and has to be, as for
- * rl_tensor_import_dlpack. Thread: any. */
+ * is flagged read-only when the tensor is. consumer_stream may be NULL: then the values are there
+ * when the call returns. For a tensor of a GPU it may be a stream, whose later work runs behind
+ * what writes the values; for one of the CPU that is RL_UNSUPPORTED. Thread: any. */
 RL_API rl_status rl_tensor_export_dlpack(const rl_tensor* tensor, void* consumer_stream,
                                          struct DLManagedTensorVersioned** out, rl_error** err);
 
@@ -2580,7 +2594,9 @@ RL_API rl_status rl_model_weight(const rl_model* model, const char* name, size_t
  * to until rl_trainer_apply is called; the tensor keeps the trainer's memory alive, but its
  * contents mean nothing once other calls use that memory. request may be NULL: no flags, and the
  * memory that they are in. RL_FAILED_PRECONDITION when there are no gradients of the present
- * weights, RL_NOT_FOUND for a weight that is not trained, with the nearest ones. Thread: any. */
+ * weights and, with a GPU, when they were handed out in the other memory before; RL_NOT_FOUND for a
+ * weight that is not trained, with the nearest ones. What streams of a GPU write into them must be
+ * complete when rl_trainer_apply is called. Thread: any. */
 RL_API rl_status rl_trainer_gradient(rl_trainer* trainer, const char* name, size_t name_len,
                                      const rl_tensor_request* request, rl_tensor** out,
                                      rl_error** err);
@@ -2598,21 +2614,23 @@ typedef struct rl_weight {
  * RL_NUL_TERMINATED. NULL or a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_weight_init(rl_weight* weight, size_t size);
 
-/* Sets weights of a model by name and publishes them. producer_stream may be NULL and has to be, as
- * for rl_tensor_import_dlpack. *version is the new version of the model's weights: as_version, so
- * that a host can give them the number that they have in another process, or with 0 the next one;
- * RL_OUT_OF_RANGE unless it is above the present one. Gradients and optimizer states of its
- * trainers are unchanged. All is checked first, and after a failure no weight has changed, except
- * for RL_OUT_OF_MEMORY while they are packed, which leaves the model half-trained
+/* Sets weights of a model by name and publishes them. producer_stream may be NULL: then the values
+ * are in memory. Where the runtime's device is a GPU it may be a stream of it, behind whose work
+ * they are read; else that is RL_UNSUPPORTED. *version is the new version of the model's weights:
+ * as_version, so that a host can give them the number that they have in another process, or with 0
+ * the next one; RL_OUT_OF_RANGE unless it is above the present one. Gradients and optimizer states
+ * of its trainers are unchanged. All is checked first, and after a failure no weight has changed,
+ * except for RL_OUT_OF_MEMORY while they are packed, which leaves the model half-trained
  * (rl_trainer_step). The error's key is the weight: RL_NOT_FOUND, RL_DUPLICATE (given twice),
- * RL_WRONG_TYPE, RL_INCOMPATIBLE (another shape), RL_NON_FINITE, RL_CONFLICT (the values overlap
- * the model's own weights). RL_BUSY while weights are trained or set, while something computes that
- * is no engine step, and while a pipeline runs on the model; with model.compute_copies 1 also while
- * an engine computes or has requests of the model. With 2 the call waits for its turn, and requests
- * that are running continue under the new version from their next token, as after
- * rl_trainer_publish. RL_FAILED_PRECONDITION while a training step is not published
- * (rl_trainer_publish). A frozen reference without a path of its own keeps the weights of
- * model.path, and a sleeping engine holds packed weights again. Thread: any. */
+ * RL_WRONG_TYPE, RL_INCOMPATIBLE (another shape), RL_NON_FINITE, RL_UNSUPPORTED (the values are on
+ * a device that is not the runtime's), RL_CONFLICT (the values overlap the model's own weights).
+ * RL_BUSY while weights are trained or set, while something computes that is no engine step, and
+ * while a pipeline runs on the model; with model.compute_copies 1 also while an engine computes or
+ * has requests of the model. With 2 the call waits for its turn, and requests that are running
+ * continue under the new version from their next token, as after rl_trainer_publish.
+ * RL_FAILED_PRECONDITION while a training step is not published (rl_trainer_publish). A frozen
+ * reference without a path of its own keeps the weights of model.path, and a sleeping engine holds
+ * packed weights again. Thread: any. */
 RL_API rl_status rl_model_set_weights(rl_model* model, const rl_weight* weights, size_t num_weights,
                                       void* producer_stream, uint64_t as_version, uint64_t* version,
                                       rl_error** err);

@@ -1,7 +1,7 @@
 // Integer constants of rl.h by name, and checks that they equal the enumerations below this layer.
 #include "abi/arguments.h"
 #include "abi/guard.h"
-#include "core/dlpack.h"
+#include "core/device_id.h"
 
 namespace rl::abi {
 namespace {
@@ -211,7 +211,8 @@ RL_SAME(RL_DTYPE_BF16, Dtype::kBf16);
 RL_SAME(RL_DTYPE_F32, ElementType::kF32);
 RL_SAME(RL_DTYPE_BF16, ElementType::kBf16);
 RL_SAME(RL_DTYPE_I32, ElementType::kI32);
-RL_SAME(RL_DEVICE_CPU, dlpack::kCpu);
+RL_SAME(RL_DEVICE_CPU, DeviceId::kCpu);
+RL_SAME(RL_DEVICE_CUDA, DeviceId::kCuda);
 RL_SAME(RL_PURPOSE_TRAIN, Purpose::kTrain);
 RL_SAME(RL_PURPOSE_EVAL, Purpose::kEval);
 RL_SAME(RL_FINISH_NONE, FinishReason::kNone);

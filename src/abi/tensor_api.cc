@@ -3,6 +3,7 @@
 #include "abi/guard.h"
 #include "abi/samples.h"
 #include "core/tensor_exchange.h"
+#include "pipeline/session/device_tensors.h"
 #include "pipeline/session/weight_tensors.h"
 #include "pipeline/update/trainer_session.h"
 
@@ -26,7 +27,8 @@ void fill(rl_tensor_info& out, const Tensor& tensor) {
   out.num_dims = tensor.shape().size();
   out.num_elements = static_cast<uint64_t>(tensor.num_elements());
   out.dtype = static_cast<int32_t>(tensor.type());
-  out.device = RL_DEVICE_CPU;
+  out.device = tensor.device().kind;
+  out.device_index = tensor.device().index;
   out.read_only = tensor.read_only() ? 1 : 0;
 }
 
@@ -68,22 +70,54 @@ TensorPtr array_of(const SamplePtr& sample, int32_t array) {
   throw Error(Code::kNotFound, str(sample_name(s), " has no array ", array)).with_key("array");
 }
 
-// The flags of a request for memory of the CPU, which may be null.
-uint64_t request_flags(const rl_tensor_request* given) {
-  if (given == nullptr) return 0;
+// Where a tensor is wanted.
+struct Wanted {
+  bool on_device = false;  // in memory of `home`, which is not the host's
+  bool copied = false;
+  void* stream = nullptr;
+};
+
+// The request, which may be null, for a tensor whose values are in memory of `home`.
+Wanted wanted_of(const rl_tensor_request* given, DeviceId home) {
+  const bool apart = home != DeviceId();
+  if (given == nullptr) return {.on_device = apart};
   const rl_tensor_request request = input_struct(given, "request");
-  if (request.device != RL_DEVICE_CPU || request.device_index != 0) {
-    throw Error(Code::kUnsupported, str("parameter request.device is (", request.device, ", ",
-                                        request.device_index, "), but tensors are on the CPU"))
+  const DeviceId device{request.device, request.device_index};
+  const bool on_device = apart && device == home;
+  if (!on_device && device != DeviceId()) {
+    const std::string there = str("on the CPU (1, 0) or on (", home.kind, ", ", home.index, ")");
+    throw Error(Code::kUnsupported,
+                str("parameter request.device is (", device.kind, ", ", device.index,
+                    "), but tensors are ", apart ? there : "on the CPU"))
         .with_key("request.device");
   }
-  stream_arg(request.stream, "request.stream");
+  if (!on_device) stream_arg(request.stream, "request.stream");
   flags_arg(request.flags, RL_TENSOR_COPY, "request.flags");
-  return request.flags;
+  return {on_device, (request.flags & RL_TENSOR_COPY) != 0, request.stream};
 }
 
-rl_tensor* issue_as(TensorPtr tensor, uint64_t flags) {
-  if ((flags & RL_TENSOR_COPY) != 0) tensor = copy_of(*tensor);
+// Of a tensor of the host's memory.
+bool wants_copy(const rl_tensor_request* given) { return wanted_of(given, DeviceId()).copied; }
+
+// A stream that the device does not know is the parameter's error.
+template <typename F>
+void with_stream_key(const char* parameter, F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    if (error.code != Code::kInvalidArgument || !error.key.empty()) throw;
+    throw Error(error.code, str("parameter ", parameter, ": ", error.message)).with_key(parameter);
+  }
+}
+
+// The values are there behind the stream's work, or now.
+void hand_over(const Tensor& tensor, void* stream, const char* parameter) {
+  if (tensor.order() == nullptr) return stream_arg(stream, parameter);
+  with_stream_key(parameter, [&] { tensor.order()->lead(stream); });
+}
+
+rl_tensor* issue_as(TensorPtr tensor, bool copied) {
+  if (copied) tensor = copy_of(*tensor);
   return issue<rl_tensor>(std::move(tensor));
 }
 
@@ -135,12 +169,20 @@ rl_status rl_tensor_import_dlpack(rl_runtime* runtime, struct DLManagedTensorVer
   return guarded(err, runtime, [&] {
     auto owner = use(runtime, "runtime");
     require(managed, "managed");
-    stream_arg(producer_stream, "producer_stream");
+    const DeviceId home = home_of(*owner);
+    if (home == DeviceId()) stream_arg(producer_stream, "producer_stream");
     flags_arg(flags, RL_TENSOR_COPY, "flags");
     require(out, "out");
-    const std::shared_ptr<MemorySource> memory = owner->ledger().memory();
-    TensorPtr tensor = import_tensor(std::move(foreign), std::move(owner));
-    if ((flags & RL_TENSOR_COPY) != 0) tensor = copy_of(*tensor, memory);
+    TensorPtr tensor = import_tensor(std::move(foreign), {owner, home, order_of(owner)});
+    if (tensor->in_host()) {
+      stream_arg(producer_stream, "producer_stream");
+    } else {
+      with_stream_key("producer_stream", [&] { receive(*owner, *tensor, producer_stream); });
+    }
+    if ((flags & RL_TENSOR_COPY) != 0) {
+      tensor = tensor->in_host() ? copy_of(*tensor, owner->ledger().memory())
+                                 : copy_on_device(owner, *tensor);
+    }
     *out = issue<rl_tensor>(std::move(tensor));
   });
 }
@@ -150,8 +192,8 @@ rl_status rl_tensor_export_dlpack(const rl_tensor* tensor, void* consumer_stream
   clear(out);
   return guarded(err, tensor, [&] {
     auto source = use(tensor, "tensor");
-    stream_arg(consumer_stream, "consumer_stream");
     require(out, "out");
+    hand_over(*source, consumer_stream, "consumer_stream");
     *out = export_tensor(std::move(source), handles_forked);
   });
 }
@@ -187,9 +229,13 @@ rl_status rl_model_weight(const rl_model* model, const char* name, size_t name_l
   return guarded(err, model, [&] {
     const auto source = use(model, "model");
     const std::string_view wanted = name_arg(name, name_len, "name");
-    const bool copied = (request_flags(request) & RL_TENSOR_COPY) != 0;
+    const Wanted form = wanted_of(request, home_of(source->runtime()));
     require(out, "out");
-    *out = issue<rl_tensor>(copied ? copy_weight(*source, wanted) : lend_weight(source, wanted));
+    TensorPtr weight = form.on_device ? device_weight(source, wanted, form.copied)
+                       : form.copied  ? copy_weight(*source, wanted)
+                                      : lend_weight(source, wanted);
+    hand_over(*weight, form.stream, "request.stream");
+    *out = issue<rl_tensor>(std::move(weight));
   });
 }
 
@@ -199,11 +245,14 @@ rl_status rl_trainer_gradient(rl_trainer* trainer, const char* name, size_t name
   return guarded(err, trainer, [&] {
     const auto source = use(trainer, "trainer");
     const std::string_view wanted = name_arg(name, name_len, "name");
-    const uint64_t flags = request_flags(request);
+    const Wanted form = wanted_of(request, home_of(source->model().runtime()));
     require(out, "out");
-    const bool copied = (flags & RL_TENSOR_COPY) != 0;
-    *out = issue<rl_tensor>(copied ? source->copy_gradient(wanted)
-                                   : TrainerSession::gradient(source, wanted));
+    TensorPtr gradient = form.on_device
+                             ? TrainerSession::device_gradient(source, wanted, form.copied)
+                         : form.copied ? source->copy_gradient(wanted)
+                                       : TrainerSession::gradient(source, wanted);
+    hand_over(*gradient, form.stream, "request.stream");
+    *out = issue<rl_tensor>(std::move(gradient));
   });
 }
 
@@ -214,9 +263,10 @@ rl_status rl_model_set_weights(rl_model* model, const rl_weight* weights, size_t
   return guarded(err, model, [&] {
     const auto target = use(model, "model");
     const std::vector<NamedTensor> named = named_tensors(weights, num_weights);
-    stream_arg(producer_stream, "producer_stream");
+    if (home_of(target->runtime()) == DeviceId()) stream_arg(producer_stream, "producer_stream");
     require(version, "version");
-    *version = set_weights(*target, named, as_version);
+    with_stream_key("producer_stream",
+                    [&] { *version = set_weights(*target, named, as_version, producer_stream); });
   });
 }
 
@@ -225,10 +275,10 @@ rl_status rl_batch_tensor(const rl_batch* batch, size_t index, int32_t array,
   clear(out);
   return guarded(err, batch, [&] {
     const auto box = use(batch, "batch");
-    const uint64_t flags = request_flags(request);
+    const bool copied = wants_copy(request);
     require(out, "out");
     check_index(index, box->samples.size());
-    *out = issue_as(array_of(box->samples[index], array), flags);
+    *out = issue_as(array_of(box->samples[index], array), copied);
   });
 }
 
@@ -237,9 +287,9 @@ rl_status rl_event_tensor(const rl_event* event, size_t index, int32_t array,
   clear(out);
   return guarded(err, event, [&] {
     const auto source = use(event, "event");
-    const uint64_t flags = request_flags(request);
+    const bool copied = wants_copy(request);
     require(out, "out");
-    *out = issue_as(array_of(event_sample(*source, index).sample, array), flags);
+    *out = issue_as(array_of(event_sample(*source, index).sample, array), copied);
   });
 }
 

@@ -133,15 +133,15 @@ Arena::Arena(std::string name, uint64_t bytes, Touch touch, const ArenaPlace& pl
   mapped_bytes_ = CheckedU64(bytes).align_up(kPage).get();
   source_ = place.source != nullptr ? place.source : &source_of(ledger_);
   errno = 0;
-  data_ = static_cast<std::byte*>(source_->reserve(mapped_bytes_));
+  try {
+    data_ = static_cast<std::byte*>(source_->reserve(mapped_bytes_));
+  } catch (const Error& cause) {
+    refuse("reserve", cause);
+  }
   if (data_ == nullptr) {
     const int code = errno;
-    const uint64_t held = ledger_ != nullptr ? ledger_->bytes() : 0;
-    throw Error(Code::kOutOfMemory,
-                str("arena ", name_, ": cannot reserve ", bytes, " bytes in addition to ", held,
-                    " bytes of live arenas: ", code != 0 ? std::strerror(code) : "refused"))
-        .with_key(name_)
-        .with_system_code(code);
+    refuse("reserve", Error(Code::kOutOfMemory, code != 0 ? std::strerror(code) : "refused")
+                          .with_system_code(code));
   }
   try {
     if (space() == MemorySpace::kDevice) {
@@ -156,6 +156,17 @@ Arena::Arena(std::string name, uint64_t bytes, Touch touch, const ArenaPlace& pl
     source_->release(data_, mapped_bytes_);  // the destructor does not run for an unfinished object
     throw;
   }
+}
+
+// A want of memory, with the cause. Other errors of a device go on as they are.
+void Arena::refuse(const char* what, const Error& cause) const {
+  if (cause.code != Code::kOutOfMemory) throw cause;
+  const uint64_t held = ledger_ != nullptr ? ledger_->bytes() : 0;
+  throw Error(Code::kOutOfMemory,
+              str("arena ", name_, ": cannot ", what, " ", bytes_, " bytes in addition to ", held,
+                  " bytes of live arenas: ", cause.message))
+      .with_key(name_)
+      .with_system_code(cause.system_code);
 }
 
 Arena::~Arena() { release(); }
@@ -186,8 +197,12 @@ void Arena::decommit() {
 
 void Arena::commit() {
   if (data_ == nullptr) return;
-  if (space() == MemorySpace::kDevice) return source_->commit(data_, mapped_bytes_);
-  for_parts(touch_range);
+  if (space() == MemorySpace::kHost) return for_parts(touch_range);
+  try {
+    source_->commit(data_, mapped_bytes_);
+  } catch (const Error& cause) {
+    refuse("take back", cause);
+  }
 }
 
 // Calls work(data, bytes) for parts of the memory, on several threads if it is large. A first touch

@@ -140,11 +140,14 @@ class Arena {
   // Returns the pages to the system and keeps the addresses: the content is zeros again. The arena
   // stays in the ledger, because it takes the same bytes when it is written next.
   void decommit();
-  // Touches the pages again after decommit(), as a new arena does with Touch::kNow.
+  // Touches the pages again after decommit(), as a new arena does with Touch::kNow. Memory of a
+  // device must be had back so before it is used: Error(kOutOfMemory), as for a new arena, if that
+  // fails; the arena then is as after decommit().
   void commit();
 
  private:
   void release();
+  [[noreturn]] void refuse(const char* what, const Error& cause) const;
   void for_parts(void (*work)(std::byte*, uint64_t)) const;
   std::string name_;
   std::byte* data_ = nullptr;

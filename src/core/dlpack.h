@@ -12,8 +12,6 @@ namespace rl::dlpack {
 constexpr uint32_t kMajor = 1;
 constexpr uint32_t kMinor = 0;  // what librl writes needs nothing newer
 
-constexpr int32_t kCpu = 1;  // DLDevice::device_type
-
 enum Code : uint8_t { kInt = 0, kFloat = 2, kBfloat = 4 };
 
 constexpr uint64_t kReadOnly = 1;
@@ -24,7 +22,7 @@ struct Version {
 };
 
 struct Device {
-  int32_t device_type, device_id;
+  int32_t device_type, device_id;  // as in core/device_id.h
 };
 
 struct DataType {

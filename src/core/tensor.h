@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/device_id.h"
 #include "core/function_ref.h"
 
 namespace rl {
@@ -20,6 +21,14 @@ constexpr size_t element_bytes(ElementType type) { return type == ElementType::k
 
 constexpr size_t kMaxDimensions = 64;
 
+// Orders a host's work behind what writes the values of a tensor of a device.
+class StreamOrder {
+ public:
+  virtual ~StreamOrder() = default;
+  // Work that the stream gets later runs behind it; null: returns when the values are there.
+  virtual void lead(void* stream) const = 0;
+};
+
 class Tensor {
  public:
   struct Description {
@@ -28,7 +37,9 @@ class Tensor {
     std::vector<int64_t> shape = {};
     std::vector<int64_t> strides = {};  // in elements, any sign; empty: row-major
     bool read_only = false;
-    std::shared_ptr<const void> owner = {};  // of the memory
+    std::shared_ptr<const void> owner = {};         // of the memory
+    DeviceId device = {};                           // whose memory it is
+    std::shared_ptr<const StreamOrder> order = {};  // null for the host's
   };
   // Errors name the field as "shape", "strides" or "data": kOutOfRange for extents below 0, sizes
   // that overflow, and elements outside the address space.
@@ -39,6 +50,9 @@ class Tensor {
   const std::vector<int64_t>& shape() const { return d_.shape; }
   const std::vector<int64_t>& strides() const { return d_.strides; }
   bool read_only() const { return d_.read_only; }
+  DeviceId device() const { return d_.device; }
+  bool in_host() const { return d_.device == DeviceId(); }
+  const StreamOrder* order() const { return d_.order.get(); }  // null for the host's
   int64_t num_elements() const { return num_elements_; }
   size_t num_bytes() const { return static_cast<size_t>(num_elements_) * element_bytes(d_.type); }
   bool is_row_major() const { return row_major_; }

@@ -38,22 +38,27 @@ dlpack::DataType type_of(ElementType wanted) {
   return {};
 }
 
+DeviceId device_of(const dlpack::View& view) {
+  return {view.device.device_type, view.device.device_id};
+}
+
 void check_version(const DLManagedTensorVersioned& m) {
   if (m.version.major == dlpack::kMajor) return;
   fail(Code::kIncompatible, str("the version is DLPack ", m.version.major, ".", m.version.minor,
                                 "; librl reads ", dlpack::kMajor, ".x"));
 }
 
-void check_kind(const DLManagedTensorVersioned& m) {
+void check_kind(const DLManagedTensorVersioned& m, DeviceId reader) {
   const uint64_t known = dlpack::kReadOnly | dlpack::kIsCopied;
   if ((m.flags & ~known) != 0) {
     fail(Code::kUnsupported, str("flags have bits that librl does not know: ", m.flags & ~known));
   }
-  const dlpack::Device& device = m.dl_tensor.device;
-  if (device.device_type != dlpack::kCpu || device.device_id != 0) {
-    fail(Code::kUnsupported, str("the tensor is on device type ", device.device_type, " number ",
-                                 device.device_id, "; librl reads the CPU's memory (1, 0)"));
-  }
+  const DeviceId given = device_of(m.dl_tensor);
+  if (given == DeviceId() || given == reader) return;
+  const std::string also =
+      reader == DeviceId() ? "" : str(" and that of (", reader.kind, ", ", reader.index, ")");
+  fail(Code::kUnsupported, str("the tensor is on device type ", given.kind, " number ", given.index,
+                               "; librl reads the CPU's memory (1, 0)", also));
 }
 
 std::vector<int64_t> numbers(const int64_t* from, int32_t count) {
@@ -98,15 +103,17 @@ ForeignTensor::~ForeignTensor() {
   if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(managed_);
 }
 
-TensorPtr import_tensor(ForeignTensor foreign, std::shared_ptr<const void> keeps) {
+TensorPtr import_tensor(ForeignTensor foreign, ImportPlace place) {
   const DLManagedTensorVersioned& m = *foreign.get();
   check_version(m);
-  check_kind(m);
+  check_kind(m, place.device);
   Tensor::Description description = describe(m.dl_tensor);
   description.read_only = (m.flags & dlpack::kReadOnly) != 0;
+  description.device = device_of(m.dl_tensor);
+  if (description.device != DeviceId()) description.order = std::move(place.order);
   // Members are destroyed in reverse order: the producer's memory first, then what it depended on.
   using Owner = std::pair<std::shared_ptr<const void>, ForeignTensor>;
-  description.owner = std::make_shared<Owner>(std::move(keeps), std::move(foreign));
+  description.owner = std::make_shared<Owner>(std::move(place.keeps), std::move(foreign));
   try {
     return std::make_shared<const Tensor>(std::move(description));
   } catch (const Error& error) {
@@ -127,7 +134,7 @@ DLManagedTensorVersioned* export_tensor(TensorPtr tensor, bool (*abandoned)() no
   m.deleter = end_exported;
   m.flags = t.read_only() ? dlpack::kReadOnly : 0;
   m.dl_tensor = {.data = const_cast<void*>(t.data()),
-                 .device = {dlpack::kCpu, 0},
+                 .device = {t.device().kind, t.device().index},
                  .ndim = static_cast<int32_t>(t.shape().size()),
                  .dtype = type_of(t.type()),
                  .shape = exported->shape.data(),

@@ -23,10 +23,17 @@ class ForeignTensor {
   DLManagedTensorVersioned* managed_;
 };
 
-// A tensor that owns `foreign` and keeps `keeps` alive. If the major version differs, nothing else
-// is read: kIncompatible. kUnsupported for what DLPack has but librl lacks: devices, element types,
-// lanes, flags. Errors have the key "managed".
-TensorPtr import_tensor(ForeignTensor foreign, std::shared_ptr<const void> keeps);
+// What a foreign tensor is taken into.
+struct ImportPlace {
+  std::shared_ptr<const void> keeps;  // what the tensor keeps alive
+  DeviceId device = {};               // whose memory it reads besides the host's
+  std::shared_ptr<const StreamOrder> order = {};
+};
+
+// A tensor that owns `foreign`. If the major version differs, nothing else is read: kIncompatible.
+// kUnsupported for what DLPack has but librl lacks: devices, element types, lanes, flags. Errors
+// have the key "managed".
+TensorPtr import_tensor(ForeignTensor foreign, ImportPlace place);
 
 // The tensor for another library, which releases it through its deleter, on any thread. If
 // abandoned() is true at that time, as in a forked child, nothing is freed.

@@ -3,6 +3,17 @@
 
 namespace rl {
 
+namespace {
+
+[[noreturn]] void refuse_streams(const Device& device) {
+  throw Error(Code::kUnsupported, str("device ", device.name(), " has no streams"));
+}
+
+}  // namespace
+
+void Compute::follow(void*) { refuse_streams(device()); }
+void Compute::lead(void*) { refuse_streams(device()); }
+
 Compute::Compute(const OpTable& ops, const ComputeTraits& traits) : ops_(ops), traits_(traits) {
   require_complete(ops, traits.device.name());
 }

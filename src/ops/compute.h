@@ -45,6 +45,16 @@ class Compute {
   // The matrix product's kernel, for build info and errors.
   virtual const std::string& implementation() const = 0;
 
+  // The order of ops and of a host's stream, where the device has streams: ops that are called
+  // later run behind what the stream has now, or what it gets later behind the ops so far.
+  // Error(kUnsupported) if the device has none, kInvalidArgument if it lacks this one. Any thread.
+  virtual void follow(void* stream);
+  virtual void lead(void* stream);
+  // Returns when the ops so far are complete. Any thread.
+  virtual void complete() {}
+  // Whether the bytes are memory of the device, if it has memory of its own. Any thread.
+  virtual bool has_bytes(const void*, uint64_t) { return false; }
+
  protected:
   Compute(const OpTable& ops, const ComputeTraits& traits);
 

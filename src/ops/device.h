@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/device_id.h"
 #include "core/dtype.h"
 #include "ops/attention.h"
 #include "ops/packed_matrix.h"
@@ -15,10 +16,14 @@ class Compute;
 class Executor;
 class MemorySource;
 
+// The arena of a device with memory of its own through which copies to and from the host pass.
+inline constexpr const char* kCopyStaging = "copy staging, host";
+
 class Device {
  public:
   virtual ~Device() = default;
   virtual const char* name() const = 0;
+  virtual DeviceId id() const { return {}; }
   // Whether it multiplies bf16; then that is the compute dtype unless model.dtype names another.
   virtual bool has_bf16() const = 0;
   // Components of the largest head that it computes.
@@ -28,6 +33,9 @@ class Device {
   virtual PackedShape plan_packed(const SliceRule& rule, Dtype compute) const = 0;
   // Bytes that a Compute reserves for so many threads.
   virtual uint64_t workspace_bytes(int num_threads) const = 0;
+  // Bytes of the host's memory that it reserves beside, as the arena kCopyStaging, if the device
+  // has memory of its own.
+  virtual uint64_t host_workspace_bytes(int /*num_threads*/) const { return 0; }
   // Where arenas that its ops read and write get their bytes, if it has memory of its own, which
   // the host cannot touch; null: it computes in the host's memory.
   virtual MemorySource* memory() const { return nullptr; }

@@ -1,5 +1,5 @@
-// The ops of an optimizer step, over whole flat arrays. The arithmetic is that of
-// algo/optimizers.
+// The ops of an optimizer step, over whole flat arrays, with the arithmetic of algo/optimizers.
+//
 // Arrays are taken in chunks of kOptimizerChunk floats, whole blocks of the norm; the squares of
 // the chunks are added in order, in double.
 #pragma once

@@ -3,10 +3,10 @@
 // Contract
 // - A choice depends on its row, the parameters, the ids before it and one uniform number alone.
 // - A row whose largest logit or sum is not finite has no choice. Penalties can make it so.
-// - The id: if nothing but the temperature shapes the row, sample_token() of ops/logprob.h; if it
-// is
-//   greedy and no rule changes logits, the lowest id with the largest logit; otherwise that of a
-//   TokenDistribution (algo/sampling/sampling.h) over the row, which is tempered already.
+// - The id:
+//   - if nothing but the temperature shapes the row, sample_token() of ops/logprob.h;
+//   - if it is greedy and no rule changes logits, the lowest id with the largest logit;
+//   - else that of a TokenDistribution (algo/sampling/sampling.h) over the row, already tempered.
 // - The log-probs of the chosen id and of the top ids are log_prob() of ops/logprob.h, the routine
 //   that training uses too: of the full softmax at temperature, without penalties and filters.
 #pragma once

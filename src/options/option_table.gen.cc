@@ -1900,8 +1900,9 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, false, nullptr, 0, "bytes",
      "Memory that a plan may use in host memory, beside runtime.memory_budget_bytes, which "
-     "counts that of the device: for activations that trainer.activation_offload moves there. 0 "
-     "sets no limit.",
+     "counts that of the device: for activations that trainer.activation_offload moves there, "
+     "and with runtime.device = cuda for all else that the host holds: copies on their way, "
+     "swapped blocks, and the estimate of what is outside arenas. 0 sets no limit.",
      "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
      "librl"},
     {"runtime.instance", OptionType::kU64, "0",
@@ -1925,10 +1926,10 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, nullptr, 0, "bytes",
-     "Memory that the objects of a runtime may use: arenas and an estimate of the rest; other "
-     "runtimes of the process are not counted. A plan that exceeds it is refused before anything "
-     "is allocated. It also determines the micro-batch when trainer.max_tokens_per_device is 0. "
-     "0 sets no limit.",
+     "Memory that the objects of a runtime may use: on the CPU arenas and an estimate of the "
+     "rest, on a GPU the arenas in its memory; other runtimes of the process are not counted. A "
+     "plan that exceeds it is refused before anything is allocated. It also determines the "
+     "micro-batch when trainer.max_tokens_per_device is 0. 0 sets no limit.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
      "librl"},
     {"runtime.memory_margin_bytes", OptionType::kBytes, "0",

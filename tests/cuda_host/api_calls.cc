@@ -6,6 +6,7 @@
 
 #include "cuda_host/emulated_memory.h"
 #include "cuda_host/kernels_known.h"
+#include "cuda_host/mapped_pages.h"
 #include "cuda_host/reports.h"
 #include "cuda_host/stream_queue.h"
 
@@ -77,6 +78,7 @@ cudaError_t last_error(bool clear) {
 void restart(uint64_t seed) {
   const std::lock_guard lock(emulator_mutex());
   drop_streams();
+  drop_pages();
   drop_allocations();
   clear_reports();
   forget_kernel_counts();

@@ -150,14 +150,36 @@ Allocation* find_allocation(Memory memory, const void* begin) {
   return found ? owner : nullptr;
 }
 
-void release(Allocation* allocation) {
-  allocation->freed = true;
-  add(*allocation, -1);
-  const uintptr_t start = allocation->begin & ~(kChunkBytes - 1);
-  const uint64_t bytes = allocation->end - start;
+namespace {
+
+uintptr_t start_of(const Allocation& allocation) { return allocation.begin & ~(kChunkBytes - 1); }
+
+void forget_content(const Allocation& allocation) {
+  const uintptr_t start = start_of(allocation);
+  const uint64_t bytes = allocation.end - start;
   forget(start, bytes);
   // What is small may keep its pages, because its addresses are soon used again.
   if (bytes > kChunkBytes) madvise(reinterpret_cast<void*>(start), bytes, MADV_DONTNEED);
+}
+
+}  // namespace
+
+void set_usable(Allocation* addresses, bool usable) {
+  addresses->freed = !usable;
+  if (!usable) forget_content(*addresses);
+}
+
+void count_pages(int sign, uint64_t bytes) {
+  memories().totals.device_allocations += sign;
+  memories().totals.device_bytes += bytes * static_cast<uint64_t>(sign);
+}
+
+void release(Allocation* allocation) {
+  allocation->freed = true;
+  add(*allocation, -1);
+  forget_content(*allocation);
+  const uintptr_t start = start_of(*allocation);
+  const uint64_t bytes = allocation->end - start;
   Space& space = allocation->memory == Memory::kDevice ? memories().device : memories().pinned;
   space.released[(bytes + kChunkBytes - 1) / kChunkBytes + 1].push_back(start);
 }

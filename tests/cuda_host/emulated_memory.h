@@ -28,7 +28,7 @@ enum class Memory : uint8_t { kDevice, kPinned, kShared };
 struct Allocation {
   uintptr_t begin, end;
   Memory memory;
-  bool freed;
+  bool freed;      // or addresses without memory
   int64_t number;  // counted from 1
   bool counted;    // in the totals
   std::string describe(uintptr_t address) const;
@@ -48,6 +48,11 @@ void* allocate(Memory memory, uint64_t bytes, bool counted = true);
 // The live allocation that begins here, or null.
 Allocation* find_allocation(Memory memory, const void* begin);
 void release(Allocation* allocation);
+// Addresses whose pages come and go (mapped_pages.h): while they are not usable they are freed
+// memory, and what they held is gone.
+void set_usable(Allocation* addresses, bool usable);
+// One more, or with -1 one less, of the device's allocations.
+void count_pages(int sign, uint64_t bytes);
 // Forgets every allocation.
 void drop_allocations();
 

@@ -51,6 +51,7 @@ void restart(uint64_t seed);
 struct DeviceShape {
   int devices = 1;
   uint64_t memory_bytes = uint64_t{4} << 30;
+  uint64_t page_bytes = 4096;  // what is mapped at once
   int multiprocessors = 4;
   int major = 8, minor = 0;
   uint64_t shared_bytes_max = 99 << 10;  // of a block

@@ -26,10 +26,10 @@ TEST(Toolkit, HasTheSameNumbersTypesAndSignatures) {
 TEST(Toolkit, EveryFunctionOfTheHeadersIsCompared) {
   const Facts facts = facts_of_emulation();
   int functions = 0;
-  for (const char* header : {"cuda_runtime_api.h", "cublasLt.h"}) {
+  for (const char* header : {"cuda_runtime_api.h", "cublasLt.h", "cuda.h"}) {
     std::ifstream file(std::string(RL_SOURCE_DIR) + "/tests/cuda_host/include/" + header);
     const std::string text((std::istreambuf_iterator<char>(file)), {});
-    const std::regex declaration("\\b(cuda[A-Z]\\w+|cublasLt[A-Z]\\w+)\\(");
+    const std::regex declaration("\\b(cuda[A-Z]\\w+|cublasLt[A-Z]\\w+|cu[A-Z]\\w+)\\(");
     for (auto match = std::sregex_iterator(text.begin(), text.end(), declaration);
          match != std::sregex_iterator(); ++match, ++functions)
       EXPECT_EQ(facts.count((*match)[1]), 1u) << (*match)[1];

@@ -3,6 +3,7 @@
 #include "cuda_host/toolkit_facts.h"
 
 #include <cublasLt.h>
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -290,6 +291,38 @@ void add_blas_functions(Facts& facts) {
   RL_FUNCTION(cublasLtMatmulAlgoCapGetAttribute);
 }
 
+void add_driver(Facts& facts) {
+  RL_NUMBER(CUDA_SUCCESS);
+  RL_NUMBER(CUDA_ERROR_INVALID_VALUE);
+  RL_NUMBER(CUDA_ERROR_OUT_OF_MEMORY);
+  RL_NUMBER(CU_MEM_HANDLE_TYPE_NONE);
+  RL_NUMBER(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  RL_NUMBER(CU_MEM_LOCATION_TYPE_DEVICE);
+  RL_NUMBER(CU_MEM_ALLOCATION_TYPE_PINNED);
+  RL_NUMBER(CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  RL_TYPE(CUresult);
+  RL_TYPE(CUdeviceptr);
+  RL_TYPE(CUmemGenericAllocationHandle);
+  RL_SIZE(CUmemAllocationProp);
+  RL_SIZE(CUmemAccessDesc);
+  RL_MEMBER(CUmemAllocationProp, type);
+  RL_MEMBER(CUmemAllocationProp, requestedHandleTypes);
+  RL_MEMBER(CUmemAllocationProp, location);
+  RL_MEMBER(CUmemAllocationProp, win32HandleMetaData);
+  RL_MEMBER(CUmemAccessDesc, location);
+  RL_MEMBER(CUmemAccessDesc, flags);
+  RL_MEMBER(CUmemLocation, type);
+  RL_MEMBER(CUmemLocation, id);
+  RL_FUNCTION(cuMemAddressReserve);
+  RL_FUNCTION(cuMemAddressFree);
+  RL_FUNCTION(cuMemCreate);
+  RL_FUNCTION(cuMemRelease);
+  RL_FUNCTION(cuMemMap);
+  RL_FUNCTION(cuMemUnmap);
+  RL_FUNCTION(cuMemSetAccess);
+  RL_FUNCTION(cuMemGetAllocationGranularity);
+}
+
 }  // namespace
 
 Facts RL_FACTS_NAME() {
@@ -299,6 +332,7 @@ Facts RL_FACTS_NAME() {
   add_types(facts);
   add_functions(facts);
   add_blas_functions(facts);
+  add_driver(facts);
   return facts;
 }
 

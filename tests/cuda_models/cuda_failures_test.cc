@@ -69,12 +69,12 @@ TEST_F(CudaFailures, AnAllocationThatFailsIsOutOfMemory) {
   const int64_t allocations = [] {
     emulated::restart(0);
     load_sample_and_train();
-    return emulated::calls("cudaMalloc");
+    return emulated::calls("cuMemCreate");
   }();
   ASSERT_GT(allocations, 4);
   for (int64_t call = 0; call < allocations; call += std::max<int64_t>(1, allocations / 5)) {
     SCOPED_TRACE(call);
-    EXPECT_EQ(run_with({.call = call, .error = cudaErrorMemoryAllocation, .only = "cudaMalloc"}),
+    EXPECT_EQ(run_with({.call = call, .error = cudaErrorMemoryAllocation, .only = "cuMemCreate"}),
               Code::kOutOfMemory);
   }
 }

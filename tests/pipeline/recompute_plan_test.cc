@@ -55,9 +55,10 @@ class RecomputePlan : public ::testing::Test {
     const auto model = LoadedModel::open(runtime, o, PlanUse::kTrain);
     const auto trainer = std::make_shared<TrainerSession>(model, o);
     EXPECT_EQ(live(*runtime), planned(plan));
-    EXPECT_EQ(plan.total_bytes, plan.arena_bytes - plan.host_bytes() + plan.baseline_bytes);
+    EXPECT_EQ(plan.total_bytes,
+              plan.arena_bytes - plan.host_workspace_bytes() + plan.baseline_bytes);
     Outcome out;
-    out.host = plan.host_bytes();
+    out.host = plan.host_workspace_bytes();
     for (const PlanEntry& part : plan.parts) {
       if (part.phase == "train" && part.name != "log-probs beyond training")
         out.workspace += part.bytes;
@@ -163,14 +164,14 @@ TEST_F(RecomputePlan, RefusesMoreLayersThanThereAreAndOffloadOfNothing) {
 
 TEST_F(RecomputePlan, HostMemoryHasABudgetOfItsOwn) {
   OptionSet o = options(kOffload);
-  const uint64_t needed = plan_memory(o, real_fs(), PlanUse::kTrain).host_bytes();
+  const uint64_t needed = plan_memory(o, real_fs(), PlanUse::kTrain).host_workspace_bytes();
   ASSERT_GT(needed, 0u);
   o.set_u64("runtime.host_memory_budget_bytes", needed);
   const MemoryPlan whole = plan_memory(o, real_fs(), PlanUse::kTrain);
   o.set_u64("runtime.host_memory_budget_bytes", needed - 1);
   const MemoryPlan smaller = plan_memory(o, real_fs(), PlanUse::kTrain);  // a micro-batch of less
   EXPECT_LT(smaller.max_tokens, whole.max_tokens);
-  EXPECT_LT(smaller.host_bytes(), needed);
+  EXPECT_LT(smaller.host_workspace_bytes(), needed);
   o.set_u64("runtime.host_memory_budget_bytes", 1);
   const Error e =
       expect_error(Code::kResourceExhausted, [&] { plan_memory(o, real_fs(), PlanUse::kTrain); });

@@ -91,6 +91,9 @@ class GuardedCompute final : public Compute {
       : Compute(guarded_ops(), {guarded_device(), dtype, 1, ledger}) {}
   bool exact() const override { return true; }
   const std::string& implementation() const override { return name_; }
+  bool has_bytes(const void* data, uint64_t) override {
+    return GuardedMemory::instance().has(data);
+  }
 
  private:
   const std::string name_ = "guarded";
@@ -99,6 +102,7 @@ class GuardedCompute final : public Compute {
 class GuardedDevice final : public Device {
  public:
   const char* name() const override { return "guarded"; }
+  DeviceId id() const override { return kGuardedId; }
   bool has_bf16() const override { return true; }
   PackedShape plan_packed(const SliceRule& rule, Dtype compute) const override {
     return reference_device().plan_packed(rule, compute);

@@ -9,6 +9,9 @@
 
 namespace rl::testing {
 
+// A kind that DLPack keeps for devices like this one.
+inline constexpr DeviceId kGuardedId{12, 3};
+
 const Device& guarded_device();
 const OpTable& guarded_ops();
 

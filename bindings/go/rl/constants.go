@@ -232,6 +232,9 @@ type Device int32
 const (
 	// DeviceCPU is RL_DEVICE_CPU.
 	DeviceCPU Device = 1
+
+	// DeviceCuda is RL_DEVICE_CUDA.
+	DeviceCuda Device = 2
 )
 
 // DType: Element types.
@@ -261,7 +264,7 @@ const (
 	// PlanOutside is RL_PLAN_OUTSIDE: an estimate of memory outside arenas; these add up to baseline_bytes.
 	PlanOutside PlanKind = 3
 
-	// PlanPhase is RL_PLAN_PHASE: what a phase uses: arenas held throughout, its working memory, and memory outside arenas. Phases exclude one another, so none exceeds total_bytes.
+	// PlanPhase is RL_PLAN_PHASE: what a phase uses of total_bytes: arenas held throughout, its working memory, and on the CPU memory outside arenas. Phases exclude one another, so none exceeds total_bytes.
 	PlanPhase PlanKind = 4
 )
 

@@ -170,6 +170,7 @@ class Use(OpenEnum):
 class Device(OpenEnum):
     """Kinds of devices, each with memory of its own. The numbers are those of DLPack."""
     CPU = 1
+    CUDA = 2
 
 
 class DType(OpenEnum):
@@ -187,8 +188,8 @@ class PlanKind(OpenEnum):
     PART = 2
     # an estimate of memory outside arenas; these add up to baseline_bytes
     OUTSIDE = 3
-    # what a phase uses: arenas held throughout, its working memory, and memory outside arenas.
-    # Phases exclude one another, so none exceeds total_bytes
+    # what a phase uses of total_bytes: arenas held throughout, its working memory, and on the CPU
+    # memory outside arenas. Phases exclude one another, so none exceeds total_bytes
     PHASE = 4
 
 

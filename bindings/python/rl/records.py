@@ -62,8 +62,8 @@ class OptionInfo(Record):
 class RuntimeInfo(Record):
     """The fields of rl_runtime_info that are numbers and texts."""
 
-    # of RL_DEVICE_CPU, held now by the arenas of all objects made from the runtime; rl_plan_info
-    # calls them arena_bytes. Other runtimes of the process are not counted
+    # held now, in the memory of whichever device, by the arenas of all objects made from the
+    # runtime; rl_plan_info calls them arena_bytes. Other runtimes of the process are not counted
     reserved_bytes: int
     # compute threads, the calling thread included
     threads: int
@@ -73,11 +73,12 @@ class RuntimeInfo(Record):
 class PlanInfo(Record):
     """The fields of rl_plan_info that are numbers and texts."""
 
-    # arena_bytes + baseline_bytes; runtime.memory_budget_bytes bounds it
+    # what runtime.memory_budget_bytes bounds: on the CPU all arenas, but those of activations that
+    # trainer.activation_offload moves, and baseline_bytes; on a GPU the arenas in its memory
     total_bytes: int
     # sum of all arenas, exact
     arena_bytes: int
-    # estimate of memory outside arenas
+    # estimate of memory of the host outside arenas
     baseline_bytes: int
     # the budget; 0: no limit
     budget_bytes: int
@@ -109,7 +110,7 @@ class PlanItem(Record):
     bytes: int
     # RL_PLAN_ARENA, RL_PLAN_PART, RL_PLAN_OUTSIDE or RL_PLAN_PHASE
     kind: PlanKind
-    # whose memory it is: RL_DEVICE_CPU
+    # whose memory it is: RL_DEVICE_CPU or RL_DEVICE_CUDA
     device: Device
     # number of the device among those of its kind; 0 for RL_DEVICE_CPU
     device_index: int

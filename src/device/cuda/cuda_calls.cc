@@ -11,8 +11,9 @@ namespace {
 // Uncorrectable errors of memory and links, addresses, timeouts, asserts, stacks, instructions,
 // failed launches and contained faults.
 constexpr int kFaults[] = {214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 720, 721};
-// The driver is too old, absent or of another build; no device, or not this one.
-constexpr int kAbsent[] = {35, 34, 36, 46, 100, 101, 209, 222, 803, 804};
+// The driver is too old, absent or of another build; no device, not this one, or one that cannot do
+// it.
+constexpr int kAbsent[] = {35, 34, 36, 46, 100, 101, 209, 222, 801, 803, 804};
 
 bool has(const int* first, const int* last, cudaError_t status) {
   return std::find(first, last, static_cast<int>(status)) != last;

@@ -1,63 +1,107 @@
-// Reservations are cudaMalloc's and cudaHostAlloc's, which are aligned to at least 256 bytes and to
-// pages. The refusal of CUDA is thrown as it is, with the free memory.
+// Arenas of the device are pages mapped to addresses, so that an arena can give its pages back and
+// keep its addresses. Scratch is cudaMalloc's, pinned memory cudaHostAlloc's: both are held for as
+// long as a Compute lives. The refusal of CUDA is thrown as it is, with the free memory.
 #include "device/cuda/memory_spaces.h"
 
+#include <map>
+#include <mutex>
+
 #include "device/cuda/cuda_calls.h"
+#include "device/cuda/device_pages.h"
 #include "device/cuda/streams.h"
 
 namespace rl::cuda {
 namespace {
 
+// Work of streams may still use memory that is about to go. A failure shows in the next call.
+void wait_for_device() noexcept { static_cast<void>(cudaDeviceSynchronize()); }
+
+// Makes the device current where nobody can be told of a failure.
+class QuietScope {
+ public:
+  explicit QuietScope(int device) {
+    static_cast<void>(cudaGetDevice(&previous_));
+    static_cast<void>(cudaSetDevice(device));
+  }
+  ~QuietScope() { static_cast<void>(cudaSetDevice(previous_)); }
+  QuietScope(const QuietScope&) = delete;
+
+ private:
+  int previous_ = 0;
+};
+
+// Complete when it returns, for streams that do not wait for the default one.
+void clear(void* data, uint64_t bytes) {
+  RL_CUDA(cudaMemset(data, 0, bytes), bytes, " bytes");
+  RL_CUDA(cudaDeviceSynchronize(), "after setting ", bytes, " bytes to zero");
+}
+
 class DeviceMemory final : public MemorySource {
  public:
-  DeviceMemory(int device, bool zeros) : device_(device), zeros_(zeros) {}
+  explicit DeviceMemory(int device) : device_(device) {}
 
   MemorySpace space() const override { return MemorySpace::kDevice; }
 
   void* reserve(uint64_t bytes) override {
     const DeviceScope scope(device_);
-    void* data = nullptr;
-    RL_CUDA(cudaMalloc(&data, bytes), bytes, " bytes");
-    if (!zeros_) return data;
-    try {
-      clear(data, bytes);
-    } catch (...) {
-      static_cast<void>(cudaFree(data));
-      throw;
-    }
+    auto pages = std::make_unique<DevicePages>(device_, bytes);
+    void* const data = pages->data();
+    clear(data, bytes);
+    const std::lock_guard lock(mutex_);
+    ranges_[data] = std::move(pages);
     return data;
   }
 
-  // Work that uses the memory may still be in a stream. There is nobody to tell of a failure.
   void release(void* data, uint64_t) noexcept override {
-    int previous = 0;
-    static_cast<void>(cudaGetDevice(&previous));
-    static_cast<void>(cudaSetDevice(device_));
-    static_cast<void>(cudaDeviceSynchronize());
-    static_cast<void>(cudaFree(data));
-    static_cast<void>(cudaSetDevice(previous));
+    const QuietScope scope(device_);
+    wait_for_device();
+    const std::lock_guard lock(mutex_);
+    ranges_.erase(data);
   }
 
-  // Keeps the pages: memory of a device cannot be given back in part.
-  void decommit(void* data, uint64_t bytes) noexcept override {
-    try {
-      const DeviceScope scope(device_);
-      clear(data, bytes);
-    } catch (const Error&) {
-      // The device is lost, and the next call that reaches it says so.
+  void decommit(void* data, uint64_t) noexcept override {
+    const QuietScope scope(device_);
+    wait_for_device();
+    const std::lock_guard lock(mutex_);
+    ranges_.find(data)->second->drop();
+  }
+
+  void commit(void* data, uint64_t bytes) override {
+    const DeviceScope scope(device_);
+    {
+      const std::lock_guard lock(mutex_);
+      ranges_.find(data)->second->map();
     }
+    clear(data, bytes);
   }
 
  private:
-  // Complete when it returns, for streams that do not wait for the default one.
-  static void clear(void* data, uint64_t bytes) {
-    RL_CUDA(cudaDeviceSynchronize());
-    RL_CUDA(cudaMemset(data, 0, bytes), bytes, " bytes");
-    RL_CUDA(cudaDeviceSynchronize(), "after setting ", bytes, " bytes to zero");
-  }
-
   const int device_;
-  const bool zeros_;
+  std::mutex mutex_;
+  std::map<void*, std::unique_ptr<DevicePages>> ranges_;
+};
+
+class ScratchMemory final : public MemorySource {
+ public:
+  explicit ScratchMemory(int device) : device_(device) {}
+
+  MemorySpace space() const override { return MemorySpace::kDevice; }
+  void* reserve(uint64_t bytes) override {
+    const DeviceScope scope(device_);
+    void* data = nullptr;
+    RL_CUDA(cudaMalloc(&data, bytes), bytes, " bytes");
+    return data;
+  }
+  void release(void* data, uint64_t) noexcept override {
+    const QuietScope scope(device_);
+    wait_for_device();
+    static_cast<void>(cudaFree(data));
+  }
+  // Its content is undefined anyway.
+  void decommit(void*, uint64_t) noexcept override {}
+
+ private:
+  const int device_;
 };
 
 class PinnedMemory final : public MemorySource {
@@ -84,7 +128,8 @@ class PinnedMemory final : public MemorySource {
 
 std::shared_ptr<MemorySource> memory_of(Space space, int device) {
   if (space == Space::kPinned) return std::make_shared<PinnedMemory>(device);
-  return std::make_shared<DeviceMemory>(device, space == Space::kDevice);
+  if (space == Space::kScratch) return std::make_shared<ScratchMemory>(device);
+  return std::make_shared<DeviceMemory>(device);
 }
 
 }  // namespace rl::cuda

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "device/cuda/cuda_calls.h"
 #include "device/cuda/devices.h"
 #include "device/cuda/memory_spaces.h"
 #include "ops/cuda/cuda_ops.h"
@@ -27,8 +28,8 @@ CudaCompute::CudaCompute(const Device& device, int device_index, Executor& execu
       stream_(device_index),
       scratch_(Arena("matmul workspace", options.scratch_bytes, Touch::kLater,
                      {ledger, scratch_source_.get()})),
-      staging_(device_index, Arena("cuda staging", options.staging_bytes, Touch::kNow,
-                                   {nullptr, staging_source_.get()})) {
+      staging_(device_index, Arena(kCopyStaging, options.staging_bytes, Touch::kNow,
+                                   {ledger, staging_source_.get()})) {
   const DeviceScope scope(device_index);
   products_ = std::make_unique<Products>(*this);
   implementation_ = products_->library();
@@ -47,6 +48,67 @@ void CudaCompute::require_device() const {
   if (lost_.empty()) return;
   throw Error(Code::kDeviceLost, str("cuda: the device ", device_index_,
                                      " was lost to this process by a fault: ", lost_));
+}
+
+void CudaCompute::call(FunctionRef<void()> calls) {
+  require_device();
+  try {
+    const DeviceScope scope(device_index_);
+    calls();
+  } catch (const Error& error) {
+    if (error.code == Code::kDeviceLost) lose(error);
+    throw;
+  }
+}
+
+namespace {
+
+// `behind` waits for what `before` has now. An event may end as soon as it is in both.
+void order(int device, cudaStream_t before, cudaStream_t behind) {
+  const Event mark(device);
+  mark.record(before);
+  mark.hold(behind);
+}
+
+[[noreturn]] void refuse_stream(int device, const Error& cause) {
+  throw Error(Code::kInvalidArgument,
+              str("the stream is none of device ", device, ": ", cause.message));
+}
+
+// A handle that is no stream's is the host's mistake.
+void order_with(int device, cudaStream_t before, cudaStream_t behind) try {
+  order(device, before, behind);
+} catch (const Error& error) {
+  if (error.system_code != cudaErrorInvalidResourceHandle) throw;
+  refuse_stream(device, error);
+}
+
+}  // namespace
+
+void CudaCompute::follow(void* given) {
+  call([&] { order_with(device_index_, static_cast<cudaStream_t>(given), stream()); });
+}
+
+void CudaCompute::lead(void* given) {
+  call([&] { order_with(device_index_, stream(), static_cast<cudaStream_t>(given)); });
+}
+
+void CudaCompute::complete() {
+  call([&] { wait(); });
+}
+
+// Both ends are, so that an array that begins in it and ends elsewhere is found.
+bool CudaCompute::has_bytes(const void* data, uint64_t bytes) {
+  const auto* const first = static_cast<const std::byte*>(data);
+  bool all = true;
+  call([&] {
+    for (const std::byte* end : {first, first + (bytes - 1)}) {
+      cudaPointerAttributes facts;
+      RL_CUDA(cudaPointerGetAttributes(&facts, end));
+      all = all && facts.type == cudaMemoryTypeDevice && facts.device == device_index_;
+    }
+  });
+  return all;
 }
 
 int64_t CudaCompute::scratch_rows(int64_t row_bytes) const {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "core/function_ref.h"
 #include "device/cuda/ranges.h"
 #include "device/cuda/scratch.h"
 #include "device/cuda/staging.h"
@@ -36,6 +37,10 @@ class CudaCompute final : public Compute {
   // Products are checked when they are made; a shape that fails takes a product of its own order.
   bool exact() const override { return true; }
   const std::string& implementation() const override { return implementation_; }
+  void follow(void* stream) override;
+  void lead(void* stream) override;
+  void complete() override;
+  bool has_bytes(const void* data, uint64_t bytes) override;
 
   // Error(kDeviceLost), with the first fault, once a fault has ended the device for this process.
   // Then only destruction works. Any thread.
@@ -86,6 +91,9 @@ class CudaCompute final : public Compute {
   Products& products() { return *products_; }
 
  private:
+  // Runs calls of CUDA with the device current; a fault is remembered.
+  void call(FunctionRef<void()> calls);
+
   const int device_index_;
   Executor& executor_;
   const RangeFunctions ranges_;

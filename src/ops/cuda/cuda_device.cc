@@ -19,8 +19,6 @@ PackedShape CudaDevice::plan_packed(const SliceRule& rule, Dtype compute) const 
   return shape;
 }
 
-uint64_t CudaDevice::workspace_bytes(int) const { return options_.scratch_bytes; }
-
 std::unique_ptr<Compute> CudaDevice::make_compute(Executor& executor, Dtype dtype,
                                                   ArenaLedger* ledger) const {
   require_device(index_);

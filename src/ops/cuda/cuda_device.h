@@ -15,12 +15,13 @@ class CudaDevice final : public Device {
   explicit CudaDevice(int index, const CudaOptions& options = {})
       : index_(index), options_(options), memory_(memory_of(Space::kDevice, index)) {}
   const char* name() const override { return "cuda"; }
+  DeviceId id() const override { return {DeviceId::kCuda, index_}; }
   bool has_bf16() const override { return true; }
   int64_t max_head_dim() const override { return kMaxAttentionWidth; }
   PackedShape plan_packed(const SliceRule& rule, Dtype compute) const override;
-  // Scratch of the device, whatever the number of threads. Pinned memory of the host, of
-  // CudaOptions::staging_bytes, comes in addition and is in no ledger.
-  uint64_t workspace_bytes(int num_threads) const override;
+  // Scratch of the device and pinned memory of the host, whatever the number of threads.
+  uint64_t workspace_bytes(int) const override { return options_.scratch_bytes; }
+  uint64_t host_workspace_bytes(int) const override { return options_.staging_bytes; }
   MemorySource* memory() const override { return memory_.get(); }
   // Error(kUnsupported) if there is no such device, or no code for it.
   std::unique_ptr<Compute> make_compute(Executor& executor, Dtype dtype,

@@ -47,7 +47,7 @@ uint64_t share_of(const Settings& settings, uint64_t budget) {
                                                     : "rollout";
   std::string text =
       str("phase ", phase, " needs ", needed, " bytes (", p.always_bytes(), " held throughout, ",
-          p.phase_bytes(p.min_tokens(), p.min_blocks()), " of workspace, ", p.baseline_bytes(),
+          p.phase_bytes(p.min_tokens(), p.min_blocks()), " of workspace, ", p.budgeted_baseline(),
           " outside arenas) but ", budget_text(settings));
   const double share = settings.engine.memory_fraction;
   const auto shared = static_cast<uint64_t>(std::ceil(static_cast<double>(p.min_shared()) / share));
@@ -84,11 +84,15 @@ void check_host_budget(const Planner& p) {
   const uint64_t budget = p.settings().runtime.host_memory_budget_bytes;
   const uint64_t needed = p.host_bytes(p.min_tokens());
   if (budget == 0 || needed <= budget) return;
+  const uint64_t activations = p.host_workspace(p.min_tokens());
+  const std::string what = activations == needed
+                               ? "activations in host memory need "
+                               : "copies, swapped blocks, activations and what is "
+                                 "outside arenas in host memory need ";
   throw Error(Code::kResourceExhausted,
-              str("activations in host memory need ", needed,
-                  " bytes, but runtime.host_memory_budget_bytes is ", budget))
+              str(what, needed, " bytes, but runtime.host_memory_budget_bytes is ", budget))
       .with_key("runtime.host_memory_budget_bytes")
-      .with_other_key("trainer.activation_offload")
+      .with_other_key(activations != 0 ? "trainer.activation_offload" : "")
       .with_expected(str("at least ", needed));
 }
 
@@ -122,7 +126,7 @@ int64_t choose_tokens(const Planner& p, uint64_t budget, uint64_t beside) {
   const int64_t least = p.min_tokens();
   const uint64_t host_room = p.settings().runtime.host_memory_budget_bytes;
   if (budget == 0 && host_room == 0) return p.max_tokens();
-  const uint64_t taken = p.always_bytes() + p.baseline_bytes() + beside;
+  const uint64_t taken = p.always_bytes() + p.budgeted_baseline() + beside;
   const uint64_t room = budget == 0 ? UINT64_MAX : budget > taken ? budget - taken : 0;
   const auto fits = [&](int64_t tokens) {
     return p.train_bytes(tokens) <= room && (host_room == 0 || p.host_bytes(tokens) <= host_room);
@@ -147,7 +151,7 @@ int64_t choose_blocks(const Settings& settings, const Planner& p, uint64_t budge
   uint64_t room = std::max(kFreeKvBytes, shared);
   if (budget != 0) {
     const uint64_t taken =
-        p.always_bytes() + p.baseline_bytes() + beside + engines * p.engine_workspace();
+        p.always_bytes() + p.budgeted_baseline() + beside + engines * p.engine_workspace();
     room = budget - std::min(budget, taken);
     room = std::min(room, share_of(settings, budget) - p.weight_bytes());
   }
@@ -172,8 +176,8 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
     arena("engine workspace", "always", rollout);
     arena(p.has_forwards() ? "forward workspace" : "training workspace", "always", train);
   }
-  if (p.has_trainer()) {
-    arena(kHostWorkspace, "always", p.host_bytes(plan.max_tokens));
+  if (const uint64_t host = p.host_workspace(plan.max_tokens); host != 0) {
+    plan.arenas.push_back({kHostWorkspace, "always", host});
   }
   if (p.has_engine()) {
     part("KV pool", "rollout", plan.kv_bytes);
@@ -217,6 +221,11 @@ uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
     if (e.name == arena) return e.bytes;
   }
   return 0;
+}
+
+uint64_t MemoryPlan::device_bytes() const {
+  return has_own_memory ? arena_bytes_in(MemorySpace::kDevice)
+                        : arena_bytes - host_workspace_bytes();
 }
 
 uint64_t MemoryPlan::arena_bytes_in(MemorySpace space) const {
@@ -303,7 +312,9 @@ MemoryPlan lay_out(const PlanRequest& request) {
   choose_sizes(request, p, usable_budget(settings), plan);
   describe_phase(p, plan, request.use);
   for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;
-  plan.total_bytes = plan.device_bytes() + plan.baseline_bytes;
+  plan.has_own_memory = p.has_own_memory();
+  plan.device = p.device();
+  plan.total_bytes = plan.device_bytes() + plan.budgeted_baseline();
   return plan;
 }
 
@@ -354,18 +365,20 @@ std::vector<Knob> knobs_of_short_memory(const MemoryPlan& plan) try {
 }
 
 std::string render_plan(const MemoryPlan& plan) {
-  const auto line = [](const PlanEntry& e, const char* indent) {
+  const auto line = [&](const PlanEntry& e, const char* indent) {
     std::string name = indent + e.name;
     name.resize(std::max<size_t>(name.size() + 1, 36), ' ');
-    return name + str(e.bytes, "  ", e.phase, "\n");
+    const bool apart = plan.has_own_memory && e.space == MemorySpace::kHost;
+    return name + str(e.bytes, "  ", e.phase, apart ? "  in host memory" : "", "\n");
   };
   std::string out;
   for (const PlanEntry& e : plan.arenas) out += line(e, "");
   for (const PlanEntry& e : plan.parts) out += line(e, "  ");
   out += line({"outside arenas (estimate)", "always", plan.baseline_bytes}, "");
   for (const PlanEntry& e : plan.outside) out += line(e, "  ");
-  out += line({"total", "", plan.total_bytes}, "");
-  for (const PlanEntry& e : plan_phases(plan)) out += line({"in use", e.phase, e.bytes}, "");
+  out += line({"total", "", plan.total_bytes, {}, plan.space()}, "");
+  for (const PlanEntry& e : plan_phases(plan))
+    out += line({"in use", e.phase, e.bytes, {}, e.space}, "");
   return out;
 }
 

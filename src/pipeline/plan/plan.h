@@ -52,7 +52,7 @@ struct PlanEntry {
                       // "log-prob", "critic", "reward" or "teacher"
   uint64_t bytes = 0;
   std::string role = {};  // "policy", "reference", "critic", "reward", "teacher"; empty: shared
-  MemorySpace space = MemorySpace::kHost;  // of a device that has memory of its own, or the host's
+  MemorySpace space = MemorySpace::kHost;  // kDevice: of MemoryPlan::device
 };
 
 // The arena in host memory: activations that leave the device.
@@ -61,14 +61,14 @@ inline constexpr const char* kHostWorkspace = "host workspace";
 inline constexpr const char* kCheckpointCopy = "checkpoint copy";
 
 struct MemoryPlan {
-  OptionSet options;               // that it was made for
-  std::vector<PlanEntry> arenas;   // as the ledger will list them
-  std::vector<PlanEntry> parts;    // of the workspaces, by phase
-  std::vector<PlanEntry> outside;  // outside arenas: what baseline_bytes is made of
-  uint64_t arena_bytes = 0;        // sum of arenas
-  uint64_t baseline_bytes = 0;     // estimate of what is held outside arenas
-  uint64_t total_bytes = 0;        // those of the device, and baseline: what a budget holds
-  uint64_t least_bytes = 0;        // total of the smallest plan: the least usable budget
+  OptionSet options;                         // that it was made for
+  std::vector<PlanEntry> arenas;             // as the ledger will list them
+  std::vector<PlanEntry> parts;              // of the workspaces, by phase
+  std::vector<PlanEntry> outside;            // outside arenas: what baseline_bytes is made of
+  uint64_t arena_bytes = 0;                  // sum of arenas
+  uint64_t baseline_bytes = 0;               // estimate of what is held outside arenas
+  uint64_t total_bytes = 0;                  // what runtime.memory_budget_bytes bounds
+  uint64_t least_bytes = 0;                  // total of the smallest plan: the least usable budget
   std::function<std::vector<Knob>()> knobs;  // finds what would save memory, in order
 
   Dtype compute = Dtype::kF32;
@@ -86,9 +86,16 @@ struct MemoryPlan {
   uint64_t train_workspace_bytes = 0;  // of forwards without a trainer, too
   uint64_t teacher_kept_offset = 0;    // into the training workspace, with a teacher of whole rows
 
+  // With memory of its own: then a budget bounds what lies there, and baseline_bytes is the host's.
+  bool has_own_memory = false;
+  DeviceId device;  // that computes
+
   // Arenas in the memory that runtime.memory_budget_bytes is for.
-  uint64_t device_bytes() const { return arena_bytes - host_bytes(); }
-  uint64_t host_bytes() const { return bytes_of(kHostWorkspace); }
+  uint64_t device_bytes() const;
+  // Baseline in that memory.
+  uint64_t budgeted_baseline() const { return has_own_memory ? 0 : baseline_bytes; }
+  MemorySpace space() const { return has_own_memory ? MemorySpace::kDevice : MemorySpace::kHost; }
+  uint64_t host_workspace_bytes() const { return bytes_of(kHostWorkspace); }
   uint64_t bytes_of(const std::string& arena) const;  // 0 when the plan has no such arena
   uint64_t arena_bytes_in(MemorySpace space) const;
   // Splits kv_bytes + engine_workspace_bytes at `begin` among the engines.

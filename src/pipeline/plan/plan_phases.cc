@@ -1,4 +1,4 @@
-// A plan by phase: which of its bytes are in use when.
+// A plan by phase: which of its bytes are in use when, of those that a budget bounds.
 #include <algorithm>
 
 #include "pipeline/plan/plan.h"
@@ -36,8 +36,9 @@ std::vector<PlanEntry> plan_phases(const MemoryPlan& plan) {
   for (const std::string& name : names) {
     uint64_t bytes = plan.device_bytes() - bytes_in(plan.arenas, kShared);
     if (shares) bytes += workspace_in(plan, name);
-    bytes += bytes_in(plan.outside, "always") + bytes_in(plan.outside, name);
-    phases.push_back({name, name, bytes});
+    if (!plan.has_own_memory)
+      bytes += bytes_in(plan.outside, "always") + bytes_in(plan.outside, name);
+    phases.push_back({name, name, bytes, {}, plan.space()});
   }
   return phases;
 }

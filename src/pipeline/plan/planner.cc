@@ -82,6 +82,8 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
   engine_.swap_apart = device_.has_own_memory();
   const uint64_t workspace = device_.workspace_bytes(threads_);
   if (workspace != 0) add("", "matmul workspace", workspace);
+  const uint64_t staging = device_.host_workspace_bytes(threads_);
+  if (staging != 0) always_.push_back({kCopyStaging, "always", staging});
   const size_t first_weights = always_.size();
   add("policy", "master weights", Model::master_bytes(config_));
   add("policy", "packed weights, forward", packed_bytes());
@@ -228,12 +230,11 @@ uint64_t Planner::baseline_bytes() const {
   return sum.get();
 }
 
-// A swap space apart is held throughout.
 uint64_t Planner::always_bytes() const {
-  const bool swaps = has_engine() && engine_.swap_apart;
-  CheckedU64 sum = CheckedU64(static_cast<uint64_t>(num_engines_)) *
-                   CheckedU64(swaps ? swap_bytes() : uint64_t{0});
-  for (const PlanEntry& e : always_) sum = sum + CheckedU64(e.bytes);
+  CheckedU64 sum(uint64_t{0});
+  for (const PlanEntry& e : always_) {
+    if (e.space == space()) sum = sum + CheckedU64(e.bytes);
+  }
   return sum.get();
 }
 
@@ -318,10 +319,22 @@ uint64_t Planner::train_bytes(int64_t max_tokens) const {
   return most;
 }
 
-uint64_t Planner::host_bytes(int64_t max_tokens) const {
+uint64_t Planner::host_workspace(int64_t max_tokens) const {
   if (!has_trainer()) return 0;
   const uint64_t policy = train_sizes(max_tokens).host_workspace;
   return has_critic() ? std::max(policy, critic_sizes(max_tokens).host_workspace) : policy;
+}
+
+uint64_t Planner::host_bytes(int64_t max_tokens) const {
+  CheckedU64 sum(host_workspace(max_tokens));
+  if (!has_own_memory()) return sum.get();
+  for (const PlanEntry& e : always_) {
+    if (e.space == MemorySpace::kHost) sum = sum + CheckedU64(e.bytes);
+  }
+  if (has_engine()) {
+    sum = sum + CheckedU64(static_cast<uint64_t>(num_engines_)) * CheckedU64(swap_bytes());
+  }
+  return (sum + CheckedU64(baseline_bytes())).get();
 }
 
 uint64_t Planner::logprob_bytes(int64_t max_tokens) const {
@@ -392,7 +405,7 @@ uint64_t Planner::phase_bytes(int64_t max_tokens, int64_t blocks) const {
 }
 
 uint64_t Planner::min_total() const {
-  return (CheckedU64(always_bytes()) + CheckedU64(baseline_bytes()) +
+  return (CheckedU64(always_bytes()) + CheckedU64(budgeted_baseline()) +
           CheckedU64(phase_bytes(min_tokens(), min_blocks())))
       .get();
 }

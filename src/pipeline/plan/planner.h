@@ -42,20 +42,23 @@ class Planner {
   bool has_reward_model() const { return reward_.has_value(); }
   bool has_teacher() const { return has_trainer() && teacher_.has_value(); }
 
-  // Estimates of memory held outside arenas, and their sum.
+  // Estimates of memory held outside arenas, which is the host's, and their sum.
   std::vector<PlanEntry> outside() const;
   uint64_t baseline_bytes() const;
-  // Arenas that live for the whole run, in the order in which they are reserved.
+  // What of it runtime.memory_budget_bytes bounds: nothing, if the device has memory of its own.
+  uint64_t budgeted_baseline() const { return has_own_memory() ? 0 : baseline_bytes(); }
+  // Arenas that live for the whole run, in the order in which they are reserved, and the sum of
+  // those in the memory of the device.
   const std::vector<PlanEntry>& always() const { return always_; }
   uint64_t always_bytes() const;
   uint64_t weight_bytes() const { return weight_bytes_; }  // masters and compute copies
   // Of one compute copy of the policy, as forwards read it.
   uint64_t packed_bytes() const;
 
+  DeviceId device() const { return device_.id(); }
+  bool has_own_memory() const { return device_.has_own_memory(); }
   // Of the arenas that the device computes in.
-  MemorySpace space() const {
-    return device_.has_own_memory() ? MemorySpace::kDevice : MemorySpace::kHost;
-  }
+  MemorySpace space() const { return has_own_memory() ? MemorySpace::kDevice : MemorySpace::kHost; }
   int64_t num_engines() const { return num_engines_; }
   // For one engine.
   uint64_t kv_bytes(int64_t blocks) const;
@@ -64,7 +67,10 @@ class Planner {
   // KV of all engines, then their workspaces, each 64-byte aligned.
   uint64_t rollout_bytes(int64_t blocks) const;
   uint64_t train_bytes(int64_t max_tokens) const;  // of forwards without a trainer, too
-  // In host memory, of whichever role needs more; 0 if no activations go there.
+  // Activations in host memory, of whichever role has more; 0 if none go there.
+  uint64_t host_workspace(int64_t max_tokens) const;
+  // What runtime.host_memory_budget_bytes bounds: these, and all that the host holds if the device
+  // has memory of its own.
   uint64_t host_bytes(int64_t max_tokens) const;
   TrainerSizes train_sizes(int64_t max_tokens) const;
   // max_tokens is the policy's.
@@ -82,7 +88,7 @@ class Planner {
   int64_t max_tokens() const;  // more has no benefit
   int64_t min_blocks() const;  // one longest sequence
   int64_t max_blocks() const;  // engine.max_num_seqs samples at once
-  // Minimum bytes of the whole run, including the baseline.
+  // Minimum bytes of the whole run that runtime.memory_budget_bytes bounds.
   uint64_t min_total() const;
   // Minimum bytes of what engine.memory_fraction applies to: weights and one longest sequence.
   uint64_t min_shared() const;

@@ -17,9 +17,8 @@ EngineSession::EngineSession(std::shared_ptr<LoadedModel> model, const Settings&
   Runtime& runtime = model_->runtime();
   const MemoryPlan plan = model_->plan_session(settings, PlanUse::kGenerate);
   const uint64_t bytes = plan.kv_bytes + plan.engine_workspace_bytes;
-  const uint64_t swap = static_cast<uint64_t>(plan.num_engines) * plan.bytes_of("swap space");
   with_knobs(plan, [&] {
-    require_room(runtime, "the engine", bytes + swap, plan.baseline_bytes);
+    require_room(runtime, "the engine", bytes, plan.baseline_bytes);
     arena_ = Arena("engine workspace", bytes, Touch::kNow, runtime.compute().memory());
   });
   max_model_len_ = plan.max_model_len;

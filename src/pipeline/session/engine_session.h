@@ -79,7 +79,8 @@ class EngineSession {
   // no effect. On error nothing has changed: kOutOfRange for an invalid level, and at level 2 the
   // errors of LoadedModel::drop_packed.
   void sleep(int level);
-  // Restores the packed weights, then KV pool and workspace.
+  // Restores the packed weights, then KV pool and workspace. MemoryError if a device has not the
+  // memory: the engine stays asleep, and another call tries again.
   void wake();
   bool idle() const;
   // Like abort_all(), and every later request is kFailedPrecondition. The engine's thread ends.

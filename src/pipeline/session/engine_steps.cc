@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "pipeline/plan/plan.h"
 #include "pipeline/session/engine_session.h"
 
 namespace rl {
@@ -221,8 +222,11 @@ void EngineSession::wake() {
   if (sleep_level() == 0) return;
   const ComputeLease lease(model_->runtime(), "waking an engine");
   const std::lock_guard lock(mutex_);
-  if (sleeps_ == 2) model_->prepare_compute(LoadedModel::Weights::kPublished);
-  arena_.commit();
+  with_knobs(model_->plan(), [&] {
+    if (sleeps_ == 2) model_->prepare_compute(LoadedModel::Weights::kPublished);
+    sleeps_ = 1;
+    arena_.commit();
+  });
   sleeps_ = 0;
   if (thread_ != nullptr) thread_->notify();
 }

@@ -401,9 +401,10 @@ void check_for_use(const LoadedModel& model, const Settings& settings, PlanUse u
 void require_room(const Runtime& runtime, const std::string& what, uint64_t bytes,
                   uint64_t baseline_bytes) {
   const uint64_t budget = runtime.usable_budget();
-  uint64_t held = baseline_bytes;
+  const bool apart = runtime.compute().has_own_memory();
+  uint64_t held = apart ? 0 : baseline_bytes;
   for (const ArenaLedger::Entry& e : runtime.ledger().entries()) {
-    if (e.name != kHostWorkspace) held += e.bytes;
+    if (apart ? e.space == MemorySpace::kDevice : e.name != kHostWorkspace) held += e.bytes;
   }
   if (budget == 0 || (held <= budget && bytes <= budget - held)) return;
   throw Error(Code::kResourceExhausted, str(what, " needs ", bytes, " bytes in addition to the ",

@@ -49,6 +49,7 @@ class Runtime {
   int64_t busy_timeout_ns() const { return settings_.runtime.busy_timeout_ns; }
   Executor& executor() { return *executor_; }
   Compute& compute() { return *compute_; }
+  const Compute& compute() const { return *compute_; }
   ComputeQueue& compute_queue() { return compute_queue_; }
   // Of all arenas of the runtime's objects.
   ArenaLedger& ledger() { return ledger_; }

@@ -11,6 +11,7 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "data/sample.h"
+#include "pipeline/session/device_tensors.h"
 #include "pipeline/session/step_watch.h"
 
 namespace rl {
@@ -33,6 +34,13 @@ const Parameter& find_weight(const LoadedModel& model, std::string_view name, st
 
 void check_weight(const LoadedModel& model, const Parameter& p, const NamedTensor& weight) {
   const Tensor& t = *weight.values;
+  const DeviceId home = home_of(model.runtime());
+  if (!t.in_host() && t.device() != home) {
+    fail(weight, Code::kUnsupported,
+         str("the values are on device (", t.device().kind, ", ", t.device().index,
+             "), but the model's runtime reads (1, 0)",
+             home == DeviceId() ? "" : str(" and (", home.kind, ", ", home.index, ")")));
+  }
   if (t.type() == ElementType::kI32) {
     fail(weight, Code::kWrongType, "the values are int32, expected fp32 or bf16");
   }
@@ -66,9 +74,9 @@ void for_each_value(const Tensor& t, Visit&& visit) {
   });
 }
 
-void check_finite(const NamedTensor& weight) {
+void check_finite(Compute& compute, const NamedTensor& weight) {
   int64_t index = 0;
-  for_each_value(*weight.values, [&](float value) {
+  for_each_value(*in_host(compute, weight.values), [&](float value) {
     if (!std::isfinite(value)) {
       fail(weight, Code::kNonFinite, str("value ", index, " in row-major order is ", value));
     }
@@ -113,6 +121,20 @@ TensorPtr lend_weight(std::shared_ptr<const LoadedModel> model, std::string_view
                                                             .owner = std::move(model)});
 }
 
+TensorPtr device_weight(std::shared_ptr<const LoadedModel> model, std::string_view name,
+                        bool copied) {
+  const Parameter& p = find_weight(*model, name, "name");
+  const std::shared_ptr<Runtime> runtime = model->shared_runtime();
+  const LoadedModel& source = *model;
+  TensorPtr weight = device_tensor(runtime, {.data = source.model().master() + p.offset,
+                                             .shape = p.shape,
+                                             .read_only = true,
+                                             .owner = std::move(model)});
+  if (!copied) return weight;
+  source.with_steady_weights([&] { weight = copy_on_device(runtime, *weight); });
+  return weight;
+}
+
 TensorPtr copy_weight(const LoadedModel& model, std::string_view name) {
   const Parameter& p = find_weight(model, name, "name");
   const OwnedTensor copy =
@@ -143,8 +165,8 @@ uint64_t next_version(const Model& m, uint64_t as_version) {
 
 // With two compute copies engines go on with the published one, and take their turns before and
 // after. A pipeline computes alone, so it excludes this and is excluded.
-uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights,
-                     uint64_t as_version) {
+uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights, uint64_t as_version,
+                     void* producer_stream) {
   const std::vector<const Parameter*> targets = targets_of(model, weights);
   Runtime& runtime = model.runtime();
   const ComputeLease compute(runtime, "setting weights", model.compute_sharing(), &model);
@@ -155,13 +177,16 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights,
   model.prepare_compute(LoadedModel::Weights::kTrained);
   const uint64_t version = next_version(m, as_version);
   const auto count = static_cast<int64_t>(weights.size());
+  Compute& device = runtime.compute();
+  if (producer_stream != nullptr) device.follow(producer_stream);
   runtime.executor().parallel_for(
-      count, [&](int64_t i, int) { check_finite(weights[static_cast<size_t>(i)]); });
+      count, [&](int64_t i, int) { check_finite(device, weights[static_cast<size_t>(i)]); });
   StepWatch watch(model, nullptr);
   m.mark_masters_changed();
   runtime.executor().parallel_for(count, [&](int64_t i, int) {
     const Parameter& p = *targets[static_cast<size_t>(i)];
-    write(*weights[static_cast<size_t>(i)].values, m.masters().part(p.offset, p.size));
+    write(*in_host(device, weights[static_cast<size_t>(i)].values),
+          m.masters().part(p.offset, p.size));
   });
   m.publish_as(version);
   watch.done();

@@ -18,6 +18,9 @@ namespace rl {
 TensorPtr lend_weight(std::shared_ptr<const LoadedModel> model, std::string_view name);
 // The current values; kBusy while they are being trained.
 TensorPtr copy_weight(const LoadedModel& model, std::string_view name);
+// The same two in memory of the device, if that has memory of its own.
+TensorPtr device_weight(std::shared_ptr<const LoadedModel> model, std::string_view name,
+                        bool copied);
 
 struct NamedTensor {
   std::string name;
@@ -28,8 +31,9 @@ struct NamedTensor {
 // kWrongType, kIncompatible for a shape, kNonFinite, kConflict for values that alias the weights
 // themselves. kFailedPrecondition while trained weights are not published, kBusy while they are
 // being trained; with one compute copy also while anything uses the weights. With two, engines
-// with requests continue under the new version from their next step.
+// with requests continue under the new version from their next step. Tensors of the model's device
+// are read behind producer_stream, if it is not null; those of another one are kUnsupported.
 uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights,
-                     uint64_t as_version = 0);
+                     uint64_t as_version = 0, void* producer_stream = nullptr);
 
 }  // namespace rl

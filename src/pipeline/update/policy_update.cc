@@ -29,7 +29,8 @@ PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const M
                            std::byte* workspace)
     : model_(model),
       sizes_{plan.max_tokens, plan.max_model_len, plan.step_samples},
-      host_workspace_(kHostWorkspace, plan.host_bytes(), Touch::kLater, &model.runtime().ledger()),
+      host_workspace_(kHostWorkspace, plan.host_workspace_bytes(), Touch::kLater,
+                      &model.runtime().ledger()),
       checkpoint_copy_(plan.bytes_of(kCheckpointCopy), &model.runtime().ledger()),
       cut_(settings),
       preparation_(settings),

@@ -11,6 +11,7 @@
 #include "core/violations.h"
 #include "data/sample_error.h"
 #include "pipeline/config/algo_options.h"
+#include "pipeline/session/device_tensors.h"
 #include "pipeline/session/run_rules.h"
 #include "pipeline/update/step_metrics.h"
 #include "pipeline/update/trainer_session_impl.h"
@@ -232,14 +233,32 @@ TensorPtr TrainerSession::copy_gradient(std::string_view name) {
   return copy_of(*gradient_locked(name, nullptr), model_->runtime().ledger().memory());
 }
 
+TensorPtr TrainerSession::device_gradient(const std::shared_ptr<TrainerSession>& trainer,
+                                          std::string_view name, bool copied) {
+  const std::lock_guard lock(trainer->mutex_);
+  Impl& impl = *trainer->impl_;
+  const DeviceFloats held = impl.update.held_gradients();
+  Tensor::Description wanted =
+      trainer->gradient_at({held.data(), static_cast<size_t>(held.count())}, name);
+  impl.host_gradients.lend();
+  wanted.owner = trainer;
+  const std::shared_ptr<Runtime>& runtime = trainer->model_->shared_runtime();
+  const TensorPtr all = device_tensor(runtime, std::move(wanted));
+  return copied ? copy_on_device(runtime, *all) : all;
+}
+
 TensorPtr TrainerSession::gradient_locked(std::string_view name,
                                           std::shared_ptr<const void> owner) {
-  const std::span<float> all = impl_->host_gradients.view(impl_->update.held_gradients());
-  Tensor::Description whole{.data = all.data(),
-                            .type = ElementType::kF32,
-                            .shape = {static_cast<int64_t>(all.size())},
-                            .owner = std::move(owner)};
-  if (name.empty()) return std::make_shared<const Tensor>(std::move(whole));
+  Tensor::Description wanted =
+      gradient_at(impl_->host_gradients.view(impl_->update.held_gradients()), name);
+  wanted.owner = std::move(owner);
+  return std::make_shared<const Tensor>(std::move(wanted));
+}
+
+Tensor::Description TrainerSession::gradient_at(std::span<float> all, std::string_view name) const {
+  Tensor::Description whole{
+      .data = all.data(), .type = ElementType::kF32, .shape = {static_cast<int64_t>(all.size())}};
+  if (name.empty()) return whole;
   std::vector<std::string> names;
   for (const Parameter& p : impl_->update.trainer().layout().parameters()) {
     if (!p.trainable()) continue;
@@ -247,7 +266,7 @@ TensorPtr TrainerSession::gradient_locked(std::string_view name,
     if (p.name != name) continue;
     whole.data = all.data() + p.gradient;
     whole.shape = p.shape;
-    return std::make_shared<const Tensor>(std::move(whole));
+    return whole;
   }
   throw Error(Code::kNotFound, str("no weight \"", name, "\" is trained"))
       .with_key("name")

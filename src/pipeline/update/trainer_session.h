@@ -70,6 +70,10 @@ class TrainerSession {
   static TensorPtr gradient(const std::shared_ptr<TrainerSession>& trainer, std::string_view name);
   // The same as values of their own, which other calls of the trainer do not change meanwhile.
   TensorPtr copy_gradient(std::string_view name);
+  // The same in memory of the device, if that has memory of its own. kFailedPrecondition after
+  // gradient() of the same gradients, and the other way round.
+  static TensorPtr device_gradient(const std::shared_ptr<TrainerSession>& trainer,
+                                   std::string_view name, bool copied);
   // Changes what may change between steps; kNotChangeable naming the first other option that
   // differs from those of the trainer.
   void set_options(const Settings& settings);
@@ -131,6 +135,8 @@ class TrainerSession {
   // Throws unless the trained model has scores (or log-probs), as wanted.
   void require_scores(bool wanted, const char* what) const;
   TensorPtr gradient_locked(std::string_view name, std::shared_ptr<const void> owner);
+  // Of all gradients those of a parameter, or all.
+  Tensor::Description gradient_at(std::span<float> all, std::string_view name) const;
   // One update. begin is called under the leases and begins it.
   TrainedStep update(FunctionRef<void()> begin);
   // Runs what begin began to its last micro-batch, or to a cancel.

@@ -75,6 +75,7 @@ pub const RL_USE_PIPELINE: i32 = 4;
 pub const RL_USE_PARTS: i32 = 5;
 pub const RL_USE_FORWARD: i32 = 6;
 pub const RL_DEVICE_CPU: i32 = 1;
+pub const RL_DEVICE_CUDA: i32 = 2;
 pub const RL_DTYPE_F32: i32 = 0;
 pub const RL_DTYPE_BF16: i32 = 1;
 pub const RL_DTYPE_I32: i32 = 2;

@@ -668,6 +668,7 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("RL_USE_PARTS", RL_USE_PARTS as u64),
     ("RL_USE_FORWARD", RL_USE_FORWARD as u64),
     ("RL_DEVICE_CPU", RL_DEVICE_CPU as u64),
+    ("RL_DEVICE_CUDA", RL_DEVICE_CUDA as u64),
     ("RL_DTYPE_F32", RL_DTYPE_F32 as u64),
     ("RL_DTYPE_BF16", RL_DTYPE_BF16 as u64),
     ("RL_DTYPE_I32", RL_DTYPE_I32 as u64),
