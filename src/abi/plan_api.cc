@@ -138,10 +138,8 @@ rl_status rl_plan_at(const rl_plan* plan, size_t index, rl_plan_item* item, rl_e
     out.phase = entry.phase.c_str();
     out.bytes = entry.bytes;
     out.kind = kind;
-    const bool on_device = entry.space == MemorySpace::kDevice;
-    const DeviceId device = on_device ? box->plan.device : DeviceId();
-    out.device = device.kind;
-    out.device_index = device.index;
+    out.device = entry.device.kind;
+    out.device_index = entry.device.index;
     out.role = entry.role.c_str();
   });
 }

@@ -2,7 +2,7 @@
 #include "abi/arguments.h"
 #include "abi/guard.h"
 #include "abi/samples.h"
-#include "core/tensor_exchange.h"
+#include "core/encoding/tensor_exchange.h"
 #include "pipeline/session/device_tensors.h"
 #include "pipeline/session/weight_tensors.h"
 #include "pipeline/update/trainer_session.h"

@@ -46,11 +46,11 @@ TEST_F(CudaMemory, PlanAndLedgerNameTheMemoryOfEachArena) {
   const Rig rig(options, seams_on(emulated_gpu()));
   const MemoryPlan& plan = const_cast<Rig&>(rig).pipeline().plan();
   EXPECT_EQ(live(const_cast<Rig&>(rig).runtime()), planned(plan));
-  EXPECT_EQ(plan.device, (DeviceId{DeviceId::kCuda, 0}));
+  EXPECT_EQ(plan.home(), (DeviceId{DeviceId::kCuda, 0}));
   EXPECT_EQ(plan.bytes_of(kCopyStaging), emulated_gpu().host_workspace_bytes(1));
   for (const PlanEntry& e : plan.arenas) {
     const bool host = e.name == kCopyStaging || e.name == kHostWorkspace || e.name == "swap space";
-    EXPECT_EQ(e.space, host ? MemorySpace::kHost : MemorySpace::kDevice) << e.name;
+    EXPECT_EQ(e.space(), host ? MemorySpace::kHost : MemorySpace::kDevice) << e.name;
   }
   EXPECT_EQ(emulated::live().pinned_bytes, plan.bytes_of(kCopyStaging));
 }
@@ -91,7 +91,7 @@ TEST_F(CudaMemory, ABudgetBoundsTheDeviceAndAnotherTheHost) {
   EXPECT_LE(small.total_bytes, free.least_bytes);
   for (const PlanEntry& phase : plan_phases(small)) {
     EXPECT_LE(phase.bytes, small.total_bytes) << phase.name;
-    EXPECT_EQ(phase.space, MemorySpace::kDevice) << phase.name;
+    EXPECT_EQ(phase.space(), MemorySpace::kDevice) << phase.name;
   }
   bounded.set_u64("runtime.host_memory_budget_bytes", host - 1);
   const Error of_host = expect_error(Code::kResourceExhausted, [&] { plan(bounded); });
@@ -147,7 +147,7 @@ TEST_F(CudaMemory, AnArenaThatTheDeviceRefusesIsNamedWithKnobs) {
     uint64_t before = scratch;
     for (const PlanEntry& e : wanted.arenas) {
       if (e.name == arena) break;
-      if (e.space == MemorySpace::kDevice && e.name != "matmul workspace") before += e.bytes;
+      if (e.space() == MemorySpace::kDevice && e.name != "matmul workspace") before += e.bytes;
     }
     emulated::set_device({.memory_bytes = before + wanted.bytes_of(arena) / 2});
     const MemoryError error =

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "core/dlpack.h"
-#include "core/tensor_exchange.h"
+#include "core/encoding/dlpack.h"
+#include "core/encoding/tensor_exchange.h"
 #include "cuda/device_data.h"
 #include "cuda_models/emulated_gpu.h"
 #include "pipeline/session/device_tensors.h"

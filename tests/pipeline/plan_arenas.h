@@ -16,7 +16,7 @@ using Arenas = std::vector<std::tuple<std::string, uint64_t, MemorySpace>>;
 
 inline Arenas planned(const MemoryPlan& plan) {
   Arenas out;
-  for (const PlanEntry& e : plan.arenas) out.emplace_back(e.name, e.bytes, e.space);
+  for (const PlanEntry& e : plan.arenas) out.emplace_back(e.name, e.bytes, e.space());
   std::sort(out.begin(), out.end());
   return out;
 }

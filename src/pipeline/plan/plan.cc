@@ -162,13 +162,13 @@ int64_t choose_blocks(const Settings& settings, const Planner& p, uint64_t budge
 void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
   const uint64_t rollout = plan.kv_bytes + plan.engine_workspace_bytes,
                  train = plan.train_workspace_bytes;
-  const MemorySpace space = p.space();
+  const DeviceId home = p.home();
   const auto arena = [&](const char* name, const char* phase, uint64_t bytes) {
-    if (bytes != 0) plan.arenas.push_back({name, phase, bytes, {}, space});
+    if (bytes != 0) plan.arenas.push_back({name, phase, bytes, {}, home});
   };
   const auto part = [&](std::string name, const char* phase, uint64_t bytes,
                         const char* role = "") {
-    plan.parts.push_back({std::move(name), phase, bytes, role, space});
+    plan.parts.push_back({std::move(name), phase, bytes, role, home});
   };
   if (use == PlanUse::kPipeline) {
     arena("phase workspace", "shared", std::max(rollout, train));
@@ -223,14 +223,19 @@ uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
   return 0;
 }
 
+DeviceId MemoryPlan::home() const {
+  const auto apart = std::ranges::find(arenas, MemorySpace::kDevice, &PlanEntry::space);
+  return apart != arenas.end() ? apart->device : DeviceId();
+}
+
 uint64_t MemoryPlan::device_bytes() const {
-  return has_own_memory ? arena_bytes_in(MemorySpace::kDevice)
-                        : arena_bytes - host_workspace_bytes();
+  return has_own_memory() ? arena_bytes_in(MemorySpace::kDevice)
+                          : arena_bytes - host_workspace_bytes();
 }
 
 uint64_t MemoryPlan::arena_bytes_in(MemorySpace space) const {
   uint64_t sum = 0;
-  for (const PlanEntry& e : arenas) sum += e.space == space ? e.bytes : 0;
+  for (const PlanEntry& e : arenas) sum += e.space() == space ? e.bytes : 0;
   return sum;
 }
 
@@ -312,8 +317,6 @@ MemoryPlan lay_out(const PlanRequest& request) {
   choose_sizes(request, p, usable_budget(settings), plan);
   describe_phase(p, plan, request.use);
   for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;
-  plan.has_own_memory = p.has_own_memory();
-  plan.device = p.device();
   plan.total_bytes = plan.device_bytes() + plan.budgeted_baseline();
   return plan;
 }
@@ -368,7 +371,7 @@ std::string render_plan(const MemoryPlan& plan) {
   const auto line = [&](const PlanEntry& e, const char* indent) {
     std::string name = indent + e.name;
     name.resize(std::max<size_t>(name.size() + 1, 36), ' ');
-    const bool apart = plan.has_own_memory && e.space == MemorySpace::kHost;
+    const bool apart = plan.has_own_memory() && e.space() == MemorySpace::kHost;
     return name + str(e.bytes, "  ", e.phase, apart ? "  in host memory" : "", "\n");
   };
   std::string out;
@@ -376,9 +379,9 @@ std::string render_plan(const MemoryPlan& plan) {
   for (const PlanEntry& e : plan.parts) out += line(e, "  ");
   out += line({"outside arenas (estimate)", "always", plan.baseline_bytes}, "");
   for (const PlanEntry& e : plan.outside) out += line(e, "  ");
-  out += line({"total", "", plan.total_bytes, {}, plan.space()}, "");
+  out += line({"total", "", plan.total_bytes, {}, plan.home()}, "");
   for (const PlanEntry& e : plan_phases(plan))
-    out += line({"in use", e.phase, e.bytes, {}, e.space}, "");
+    out += line({"in use", e.phase, e.bytes, {}, e.device}, "");
   return out;
 }
 

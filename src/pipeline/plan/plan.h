@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "core/device_id.h"
 #include "core/dtype.h"
 #include "formats/model_config.h"
 #include "pipeline/config/settings.gen.h"
@@ -52,7 +53,11 @@ struct PlanEntry {
                       // "log-prob", "critic", "reward" or "teacher"
   uint64_t bytes = 0;
   std::string role = {};  // "policy", "reference", "critic", "reward", "teacher"; empty: shared
-  MemorySpace space = MemorySpace::kHost;  // kDevice: of MemoryPlan::device
+  DeviceId device = {};   // that has these bytes as memory of its own; else they are the host's
+
+  MemorySpace space() const {
+    return device == DeviceId() ? MemorySpace::kHost : MemorySpace::kDevice;
+  }
 };
 
 // The arena in host memory: activations that leave the device.
@@ -86,15 +91,15 @@ struct MemoryPlan {
   uint64_t train_workspace_bytes = 0;  // of forwards without a trainer, too
   uint64_t teacher_kept_offset = 0;    // into the training workspace, with a teacher of whole rows
 
-  // With memory of its own: then a budget bounds what lies there, and baseline_bytes is the host's.
-  bool has_own_memory = false;
-  DeviceId device;  // that computes
+  // The device that computes, if it has memory of its own: then a budget bounds what lies there,
+  // and baseline_bytes is the host's. Else DeviceId().
+  DeviceId home() const;
+  bool has_own_memory() const { return home() != DeviceId(); }
 
   // Arenas in the memory that runtime.memory_budget_bytes is for.
   uint64_t device_bytes() const;
   // Baseline in that memory.
-  uint64_t budgeted_baseline() const { return has_own_memory ? 0 : baseline_bytes; }
-  MemorySpace space() const { return has_own_memory ? MemorySpace::kDevice : MemorySpace::kHost; }
+  uint64_t budgeted_baseline() const { return has_own_memory() ? 0 : baseline_bytes; }
   uint64_t host_workspace_bytes() const { return bytes_of(kHostWorkspace); }
   uint64_t bytes_of(const std::string& arena) const;  // 0 when the plan has no such arena
   uint64_t arena_bytes_in(MemorySpace space) const;

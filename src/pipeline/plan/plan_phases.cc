@@ -36,9 +36,9 @@ std::vector<PlanEntry> plan_phases(const MemoryPlan& plan) {
   for (const std::string& name : names) {
     uint64_t bytes = plan.device_bytes() - bytes_in(plan.arenas, kShared);
     if (shares) bytes += workspace_in(plan, name);
-    if (!plan.has_own_memory)
+    if (!plan.has_own_memory())
       bytes += bytes_in(plan.outside, "always") + bytes_in(plan.outside, name);
-    phases.push_back({name, name, bytes, {}, plan.space()});
+    phases.push_back({name, name, bytes, {}, plan.home()});
   }
   return phases;
 }

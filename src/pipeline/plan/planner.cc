@@ -93,7 +93,7 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
 }
 
 void Planner::add(const char* role, const char* name, uint64_t bytes) {
-  always_.push_back({name, "always", bytes, role, space()});
+  always_.push_back({name, "always", bytes, role, home()});
 }
 
 uint64_t Planner::packed_bytes() const {
@@ -233,7 +233,7 @@ uint64_t Planner::baseline_bytes() const {
 uint64_t Planner::always_bytes() const {
   CheckedU64 sum(uint64_t{0});
   for (const PlanEntry& e : always_) {
-    if (e.space == space()) sum = sum + CheckedU64(e.bytes);
+    if (e.device == home()) sum = sum + CheckedU64(e.bytes);
   }
   return sum.get();
 }
@@ -329,7 +329,7 @@ uint64_t Planner::host_bytes(int64_t max_tokens) const {
   CheckedU64 sum(host_workspace(max_tokens));
   if (!has_own_memory()) return sum.get();
   for (const PlanEntry& e : always_) {
-    if (e.space == MemorySpace::kHost) sum = sum + CheckedU64(e.bytes);
+    if (e.space() == MemorySpace::kHost) sum = sum + CheckedU64(e.bytes);
   }
   if (has_engine()) {
     sum = sum + CheckedU64(static_cast<uint64_t>(num_engines_)) * CheckedU64(swap_bytes());

@@ -55,10 +55,9 @@ class Planner {
   // Of one compute copy of the policy, as forwards read it.
   uint64_t packed_bytes() const;
 
-  DeviceId device() const { return device_.id(); }
   bool has_own_memory() const { return device_.has_own_memory(); }
-  // Of the arenas that the device computes in.
-  MemorySpace space() const { return has_own_memory() ? MemorySpace::kDevice : MemorySpace::kHost; }
+  // Where the arenas are that the device computes in; DeviceId(): in the memory of the host.
+  DeviceId home() const { return has_own_memory() ? device_.id() : DeviceId(); }
   int64_t num_engines() const { return num_engines_; }
   // For one engine.
   uint64_t kv_bytes(int64_t blocks) const;

@@ -247,6 +247,7 @@ codes!(
     /// What memory a tensor lies in.
     Device {
         Cpu = RL_DEVICE_CPU,
+        Cuda = RL_DEVICE_CUDA,
     }
 );
 

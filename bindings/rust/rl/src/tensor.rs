@@ -78,6 +78,9 @@ impl Tensor {
         if info.dtype != T::DTYPE {
             return unfit(Status::WrongType, &format!("elements are not {:?}", T::DTYPE));
         }
+        if info.device != Device::Cpu {
+            return unfit(Status::Unsupported, "elements are not in memory of the host");
+        }
         if !is_row_major(&info) {
             return unfit(Status::Unsupported, "elements are not in row-major order");
         }

@@ -1,5 +1,6 @@
-// Imports and exports tensors in the layout of core/dlpack.h. Invariant: a producer's deleter is
-// called exactly once, whatever happens, and never before the last reader of its memory is gone.
+// Imports and exports tensors in the layout of core/encoding/dlpack.h. Invariant: a producer's
+// deleter is called exactly once, whatever happens, and never before the last reader of its memory
+// is gone.
 #pragma once
 #include <memory>
 #include <utility>

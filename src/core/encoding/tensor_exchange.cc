@@ -1,8 +1,8 @@
 // Every field of a producer is checked before it is used, in an order in which each check makes the
 // next field readable.
-#include "core/tensor_exchange.h"
+#include "core/encoding/tensor_exchange.h"
 
-#include "core/dlpack.h"
+#include "core/encoding/dlpack.h"
 #include "core/error.h"
 
 namespace rl {

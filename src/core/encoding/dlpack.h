@@ -1,7 +1,7 @@
 // The memory layout of DLPack 1.x, which lets libraries exchange tensors without a copy. Declares
 // only what librl reads or writes. What is shared is layout, not code: the assertions below are the
-// contract, and rl.h declares the outermost struct by its tag alone. core/tensor_exchange.h
-// converts.
+// contract, and rl.h declares the outermost struct by its tag alone.
+// core/encoding/tensor_exchange.h converts.
 #pragma once
 #include <cstddef>
 #include <cstdint>
