@@ -50,21 +50,45 @@ TEST(GuardedRun, ARewardModelInTheHostsPlaceHasTheBitsOfTheReference) {
 }
 
 // Two steps and a checkpoint on one device, two more on another.
+uint64_t digest_of_two(const Device& first, const Device& second, bool async) {
+  const TempDir dir;
+  OptionSet options = options_with(dir, {"pipeline.total_steps=2", "checkpoint.every_steps=2",
+                                         "algo.advantage=gae", "model.freeze=*norm.weight"});
+  options.set_string("checkpoint.dir", dir.file("checkpoints"));
+  options.set_bool("checkpoint.async", async);
+  options.set_text("checkpoint.contents", "model,optimizer,extra,hf_model");
+  run(options, first);
+  options.set_i64("pipeline.total_steps", 4);
+  options.set_string("checkpoint.resume", "auto");
+  return run(options, second).digest;
+}
+
 TEST(GuardedRun, ACheckpointGoesOnOnEitherDevice) {
   std::vector<uint64_t> digests;
   for (const Device* first : {&guarded_device(), &reference_device()}) {
     for (const Device* second : {&guarded_device(), &reference_device()}) {
-      const TempDir dir;
-      OptionSet options = options_with(dir, {"pipeline.total_steps=2", "checkpoint.every_steps=2",
-                                             "algo.advantage=gae", "model.freeze=*norm.weight"});
-      options.set_string("checkpoint.dir", dir.file("checkpoints"));
-      run(options, *first);
-      options.set_i64("pipeline.total_steps", 4);
-      options.set_string("checkpoint.resume", "auto");
-      digests.push_back(run(options, *second).digest);
+      for (const bool async : {false, true})
+        digests.push_back(digest_of_two(*first, *second, async));
     }
   }
   for (const uint64_t digest : digests) EXPECT_EQ(digest, digests.front());
+}
+
+TEST(GuardedRun, TheCopyOfACheckpointIsInTheHostsMemory) {
+  const TempDir dir;
+  OptionSet options = options_with(dir, {"checkpoint.async=true"});
+  options.set_string("checkpoint.dir", dir.file("checkpoints"));
+  Rig rig(options, seams_of(guarded_device()));
+  EXPECT_EQ(live(rig.runtime()), planned(rig.pipeline().plan()));
+  EXPECT_EQ(rig.pipeline().plan().arena_bytes_in(MemorySpace::kHost),
+            rig.pipeline().plan().bytes_of("checkpoint copy"));
+  int64_t found = 0;
+  for (const ArenaLedger::Entry& e : rig.runtime().ledger().entries()) {
+    if (e.name != "checkpoint copy") continue;
+    EXPECT_EQ(e.space, MemorySpace::kHost);
+    ++found;
+  }
+  EXPECT_EQ(found, 1);
 }
 
 TEST(GuardedRun, ThePlanTellsMemoryOfTheDeviceFromTheHosts) {
