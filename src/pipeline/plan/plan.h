@@ -84,6 +84,16 @@ struct MemoryPlan {
   uint64_t train_workspace_bytes = 0;  // of forwards without a trainer, too
   uint64_t teacher_kept_offset = 0;    // into the training workspace, with a teacher of whole rows
 
+  // With trainer.free_grad_buffers_on_publish a pipeline's gradients are in the training workspace,
+  // behind all else, so that rollout has their memory. Offset of the policy's and of the critic's.
+  struct LentGradients {
+    std::string role;
+    uint64_t offset = 0;
+  };
+  std::vector<LentGradients> lent;
+  // Null if the role's gradients have arenas of their own.
+  std::byte* lent_gradients(const std::string& role, std::byte* workspace) const;
+
   // Arenas in the memory that runtime.memory_budget_bytes is for.
   uint64_t device_bytes() const { return arena_bytes - host_bytes(); }
   uint64_t host_bytes() const { return bytes_of(kHostWorkspace); }

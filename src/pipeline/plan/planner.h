@@ -64,6 +64,10 @@ class Planner {
   // KV of all engines, then their workspaces, each 64-byte aligned.
   uint64_t rollout_bytes(int64_t blocks) const;
   uint64_t train_bytes(int64_t max_tokens) const;  // of forwards without a trainer, too
+  // The same without gradients, and what gradients of policy and critic take behind it. 0 unless
+  // rollout has their memory meanwhile.
+  uint64_t pass_bytes(int64_t max_tokens) const;
+  uint64_t lent_gradient_bytes(const char* role) const;
   // In host memory, of whichever role needs more; 0 if no activations go there.
   uint64_t host_bytes(int64_t max_tokens) const;
   TrainerSizes train_sizes(int64_t max_tokens) const;

@@ -208,16 +208,43 @@ void TrainerSession::backward(const Part& part) {
   });
 }
 
+void TrainerSession::require_awake() const {
+  if (!impl_->asleep) return;
+  throw Error(Code::kFailedPrecondition, "the trainer is asleep; wake it first")
+      .with_expected("rl_trainer_wake");
+}
+
+void TrainerSession::sleep() {
+  const std::lock_guard calls(computing_);
+  const ComputeLease lease(model_->runtime(), "putting a trainer to sleep");
+  const std::lock_guard lock(mutex_);
+  if (impl_->asleep) return;
+  impl_->update.sleep();
+  impl_->workspace.decommit();
+  impl_->asleep = true;
+}
+
+void TrainerSession::wake() {
+  const std::lock_guard calls(computing_);
+  const ComputeLease lease(model_->runtime(), "waking a trainer");
+  const std::lock_guard lock(mutex_);
+  if (!impl_->asleep) return;
+  impl_->workspace.commit();
+  impl_->update.wake();
+  impl_->asleep = false;
+}
+
 TrainedStep TrainerSession::apply() {
   {
     const std::lock_guard lock(mutex_);
+    require_awake();
     impl_->update.require_held();
   }
   const Turn turn(*this, "a training step", model_->compute_sharing());
   const LoadedModel::WriteLease write(*model_, model_->runtime().busy_timeout_ns());
   model_->prepare_compute(LoadedModel::Weights::kTrained);
   const Publication publication(*this);
-  impl_->host_gradients.write_back(impl_->update.held_gradients());
+  impl_->host_gradients.write_back(impl_->update.held());
   return finished(impl_->update.apply());
 }
 
@@ -234,7 +261,8 @@ TensorPtr TrainerSession::copy_gradient(std::string_view name) {
 
 TensorPtr TrainerSession::gradient_locked(std::string_view name,
                                           std::shared_ptr<const void> owner) {
-  const std::span<float> all = impl_->host_gradients.view(impl_->update.held_gradients());
+  require_awake();
+  const std::span<float> all = impl_->host_gradients.view(impl_->update.held());
   Tensor::Description whole{.data = all.data(),
                             .type = ElementType::kF32,
                             .shape = {static_cast<int64_t>(all.size())},
