@@ -2270,6 +2270,21 @@ RL_API rl_status rl_trainer_save_critic(rl_trainer* trainer, const char* dir, si
  * also while another thread trains the model or sets its weights. Thread: any. */
 RL_API rl_status rl_trainer_publish(rl_trainer* trainer, uint64_t* version, rl_error** err);
 
+/* Gives the memory of a trainer back between steps, until rl_trainer_wake: optimizer states,
+ * averages and the gradients of rl_trainer_backward, of the critic too, move to an arena of the
+ * host's memory, which takes their place in the ledger's "optimizer states, asleep"; working memory
+ * is released. Addresses and plan stay, and so do the master weights, which engines read. On the
+ * CPU device both memories are the machine's, so that nothing is saved. What needs the trainer is
+ * RL_FAILED_PRECONDITION meanwhile: steps, gradients, forwards, rl_trainer_save and
+ * rl_trainer_load. No effect when it is asleep. RL_BUSY while something computes, RL_OUT_OF_MEMORY
+ * when the host has no room; then nothing has changed. Thread: any. */
+RL_API rl_status rl_trainer_sleep(rl_trainer* trainer, rl_error** err);
+
+/* Wakes the trainer: its memory is as it was, bit for bit. No effect when it is awake. RL_BUSY
+ * while something computes; when the device has no room, RL_OUT_OF_MEMORY, and it stays asleep.
+ * Thread: any. */
+RL_API rl_status rl_trainer_wake(rl_trainer* trainer, rl_error** err);
+
 /* ---- algorithms ---- */
 
 /* Input of rl_algo_advantages and the functions after it, which compute what a training step does
@@ -2590,7 +2605,8 @@ RL_API rl_status rl_model_weight(const rl_model* model, const char* name, size_t
 
 /* The gradients of rl_trainer_backward, before clipping, in RL_DTYPE_F32: those of a weight by its
  * name (rl_model_weight_name), with its shape, or with an empty name all of them in one row, weight
- * after weight with zeros between some. They are where the trainer computes them and may be written
+ * after weight with zeros between some. They are where the trainer computes them, or with
+ * trainer.grad_dtype = bf16 a copy that rl_trainer_apply rounds stochastically, and may be written
  * to until rl_trainer_apply is called; the tensor keeps the trainer's memory alive, but its
  * contents mean nothing once other calls use that memory. request may be NULL: no flags, and the
  * memory that they are in. RL_FAILED_PRECONDITION when there are no gradients of the present

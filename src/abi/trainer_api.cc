@@ -184,6 +184,14 @@ rl_status rl_trainer_publish(rl_trainer* trainer, uint64_t* version, rl_error** 
   });
 }
 
+rl_status rl_trainer_sleep(rl_trainer* trainer, rl_error** err) {
+  return guarded(err, trainer, [&] { use(trainer, "trainer")->sleep(); });
+}
+
+rl_status rl_trainer_wake(rl_trainer* trainer, rl_error** err) {
+  return guarded(err, trainer, [&] { use(trainer, "trainer")->wake(); });
+}
+
 rl_status rl_profiler_create(rl_runtime* runtime, rl_profiler** out, rl_error** err) {
   clear(out);
   return guarded(err, runtime, [&] {

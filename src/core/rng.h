@@ -33,6 +33,7 @@ struct RngPurpose {
   static constexpr uint32_t kEval = 5;
   static constexpr uint32_t kClipCov = 6;   // ordinal, slot and position are those of a token
   static constexpr uint32_t kRounding = 7;  // of optimizer states: algo/optimizers/rounding.h
+  static constexpr uint32_t kGradientRounding = 8;  // model/rounded_gradients.h
 };
 
 struct PhiloxKey {

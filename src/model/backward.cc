@@ -35,17 +35,15 @@ class BackwardPass {
       attention_half(l);
       fetch_input(saved_.layers[static_cast<size_t>(l)]);
     }
-    if (float* embedding = grad(layout_.embedding())) {
-      embed_rows_backward(compute_, {b_.dx, batch_.ids, hidden_,
-                                     embedding_scale(config_, compute_.dtype()), embedding});
-    }
+    embedding_gradient();
   }
 
  private:
-  // Of the parameter at this offset of the masters; null: it is frozen or absent.
-  float* grad(int64_t offset) const {
+  // Calls add with the gradient of the parameter of `size` elements at this offset of the masters;
+  // null: it is frozen or absent.
+  void with_grad(int64_t offset, int64_t size, FunctionRef<void(float* grad)> add) const {
     const int64_t at = offset >= 0 ? layout_.gradient_of(offset) : -1;
-    return at >= 0 ? args_.grads + at : nullptr;
+    at >= 0 ? args_.grads.add(at, size, add) : add(nullptr);
   }
   RowNorm norm(int64_t weight) const {
     return {model_.master() + weight, config_.rms_eps, config_.norm_weight};
@@ -54,16 +52,32 @@ class BackwardPass {
 
   // Adds to dx (N, C) and to the norm weight's gradient.
   void norm_gradient(const float* x, const float* dy, int64_t weight, float* dx) {
-    norm_rows_backward(compute_, {x, dy, norm(weight), dx, grad(weight), n_, hidden_, b_.partial});
+    with_grad(weight, hidden_, [&](float* grad) {
+      norm_rows_backward(compute_, {x, dy, norm(weight), dx, grad, n_, hidden_, b_.partial});
+    });
   }
 
   // Adds dy^T x to the gradients of the trained rows of the matrix (n, k) at this offset.
   void matrix_gradient(int64_t offset, std::byte* dy, int64_t n, std::byte* x, int64_t k) {
     const auto item = static_cast<int64_t>(dtype_bytes(compute_.dtype()));
     layout_.for_each_trained(offset, n * k, [&](const TrainedRun& run) {
-      std::byte* columns = dy + (run.master - offset) / k * item;
-      weight_gradient(compute_, {columns, run.size / k, x, k, n_, args_.grads + run.gradient, n});
+      std::byte* const columns = dy + (run.master - offset) / k * item;
+      args_.grads.add_matrix(
+          {run.gradient, run.size, k}, [&](float* to, int64_t first, int64_t count) {
+            weight_gradient(compute_, {columns + first / k * item, count / k, x, k, n_, to, n});
+          });
     });
+  }
+
+  // d_normed is free by now.
+  void embedding_gradient() {
+    const int64_t at = layout_.gradient_of(layout_.embedding());
+    if (at < 0) return;
+    const float scale = embedding_scale(config_, compute_.dtype());
+    args_.grads.add_rows(at, batch_.ids, hidden_, b_.d_normed,
+                         [&](float* to, std::span<const int32_t> ids) {
+                           embed_rows_backward(compute_, {b_.dx, ids, hidden_, scale, to});
+                         });
   }
 
   // The values of a whole group, when its last layer is reached.
@@ -140,8 +154,10 @@ class BackwardPass {
 
   void qkv_bias_gradient(int64_t offset, int64_t width) {
     layout_.for_each_trained(offset, width, [&](const TrainedRun& run) {
-      bias_gradient(compute_, {b_.dqkv + (run.master - offset), n_, run.size, b_.partial,
-                               args_.grads + run.gradient, width});
+      args_.grads.add(run.gradient, run.size, [&](float* to) {
+        bias_gradient(compute_,
+                      {b_.dqkv + (run.master - offset), n_, run.size, b_.partial, to, width});
+      });
     });
   }
 
@@ -170,7 +186,12 @@ class BackwardPass {
                                 s.qkv ? &norms : nullptr,
                                 s.qkv,
                                 nullptr};
-    rope_rows_backward(compute_, {args, b_.work, grad(at.q_norm), grad(at.k_norm), b_.partial});
+    const int64_t size = config_.layer(l).head_dim;
+    with_grad(at.q_norm, size, [&](float* q_grad) {
+      with_grad(at.k_norm, size, [&](float* k_grad) {
+        rope_rows_backward(compute_, {args, b_.work, q_grad, k_grad, b_.partial});
+      });
+    });
   }
 
   Compute& compute_;

@@ -120,8 +120,14 @@ void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers
          b.d_logits + first * d_row});
   });
   const WeightLayout& layout = args.layout != nullptr ? *args.layout : model.layout();
-  if (const int64_t at = layout.gradient_of(layout.head()); at >= 0)
-    weight_gradient(compute, {b.d_logits, b.vocab, b.hidden, hidden, rows, args.grads + at});
+  if (const int64_t at = layout.gradient_of(layout.head()); at >= 0) {
+    const auto item = static_cast<int64_t>(dtype_bytes(model.compute_dtype()));
+    args.grads.add_matrix(
+        {at, b.vocab * hidden, hidden}, [&](float* to, int64_t first, int64_t count) {
+          std::byte* const columns = b.d_logits + first / hidden * item;
+          weight_gradient(compute, {columns, count / hidden, b.hidden, hidden, rows, to, b.vocab});
+        });
+  }
   project(compute, {args.packed.head(), b.d_logits, rows, b.d_hidden});
 }
 

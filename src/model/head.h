@@ -5,6 +5,7 @@
 #include <span>
 
 #include "model/backward_weights.h"
+#include "model/gradient_sink.h"
 #include "model/model.h"
 #include "ops/head_ops.h"
 #include "ops/sample_ops.h"
@@ -77,7 +78,7 @@ struct HeadBackwardArgs {
   std::span<const float> inv_temperature;  // (rows)
   std::span<const float> d_logprob;        // (rows)
   std::span<const float> d_entropy;        // (rows)
-  float* grads;                            // flat; the head's gradient is accumulated
+  GradientSink grads;                      // the head's is accumulated
   const float* d_tempered = nullptr;  // (rows, V) extra gradient of the tempered logits; null: none
   const WeightLayout* layout = nullptr;  // what is trained; null: everything
 };

@@ -83,6 +83,7 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
       master_("master weights", options.frozen ? 0 : master_bytes(config_), Touch::kLater,
               compute.memory()) {
   RL_CHECK(!options.frozen || options.compute_copies == 1);
+  RL_CHECK(options.frozen || !options.filled_later);
   const bool apart = options.compute_copies > 1 || options.frozen;
   const PackedShapes shapes =
       plan_forward_shapes(compute.device(), config_, compute_dtype(), slice_width_);
@@ -96,7 +97,7 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
   if (config_.local_rope)
     ropes_.push_back(make_rope_table(config_.head_dim, max_positions_, *config_.local_rope));
   if (options.frozen) {
-    trained_->update(compute_, WeightFloats(source, layout_));
+    if (!options.filled_later) trained_->update(compute_, WeightFloats(source, layout_));
   } else {
     load_masters(source);
     trained_->update(compute_, WeightFloats(master()));
@@ -180,6 +181,13 @@ void Model::copy_masters(const Model& from) {
   RL_CHECK(frozen() && !from.frozen() && from.layout_.total() == layout_.total());
   const Packing packing(*this, *trained_);
   trained_->update(compute_, WeightFloats(from.master()));
+  ++num_packings_;
+}
+
+void Model::fill(const WeightSource& source) {
+  RL_CHECK(frozen());
+  const Packing packing(*this, *trained_);
+  trained_->update(compute_, WeightFloats(source, layout_));
   ++num_packings_;
 }
 

@@ -34,6 +34,7 @@ struct ModelOptions {
   int64_t compute_copies = 1;          // 1 or 2
   int64_t slice_width = 0;             // of packed matrices, see plan_forward_shapes(); for tests
   bool frozen = false;                 // no masters: never trained or saved
+  bool filled_later = false;           // frozen: has no weights before copy_masters() or fill()
 };
 
 class Model {
@@ -94,8 +95,10 @@ class Model {
   // copy.
   void mark_masters_changed();
   bool masters_changed() const { return masters_changed_; }
-  // For a frozen model: takes the present masters of another one, of the same shape.
+  // For a frozen model: takes the present masters of another one, or those of a file, of the same
+  // shape.
   void copy_masters(const Model& from);
+  void fill(const WeightSource& source);
   // Returns the memory of the packed matrices to the system; restore_packed() must run before the
   // next computation. Nothing may compute meanwhile; kBusy if a reader has pinned one of them.
   void drop_packed();

@@ -12,6 +12,7 @@
 #include "core/arena.h"
 #include "model/activation_rule.h"
 #include "model/backward_weights.h"
+#include "model/gradient_sink.h"
 #include "model/model.h"
 #include "ops/backward_ops.h"
 #include "ops/forward_ops.h"
@@ -127,7 +128,7 @@ class BackwardBuffers {
 // What the backward needs besides the forward's buffers (which it reuses for recomputed values).
 struct BackwardArgs {
   BackwardWeights& packed;               // of the version the forward ran with
-  float* grads;                          // flat, of trained parameters; accumulated
+  GradientSink grads;                    // of trained parameters; accumulated
   const float* d_hidden;                 // (N, C) gradient of buffers.hidden
   const WeightLayout* layout = nullptr;  // what is trained; null: everything
 };

@@ -16,10 +16,12 @@ void value_forward(const Model& model, const std::byte* hidden, std::span<const 
 void value_backward(const Model& model, const ValueBackwardArgs& args) {
   RL_CHECK(model.config().scalar_head && args.rows.size() == args.d_value.size());
   const WeightLayout& layout = args.layout != nullptr ? *args.layout : model.layout();
-  const int64_t at = layout.gradient_of(layout.head());
-  value_rows_backward(model.compute(),
-                      {args.hidden, args.rows, model.trained().score(), model.config().hidden,
-                       args.d_value, args.d_hidden, at >= 0 ? args.grads + at : nullptr});
+  const int64_t at = layout.gradient_of(layout.head()), hidden = model.config().hidden;
+  const auto add = [&](float* grad) {
+    value_rows_backward(model.compute(), {args.hidden, args.rows, model.trained().score(), hidden,
+                                          args.d_value, args.d_hidden, grad});
+  };
+  at >= 0 ? args.grads.add(at, hidden, add) : add(nullptr);
 }
 
 }  // namespace rl

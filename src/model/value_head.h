@@ -4,6 +4,7 @@
 #pragma once
 #include <span>
 
+#include "model/gradient_sink.h"
 #include "model/model.h"
 
 namespace rl {
@@ -17,7 +18,7 @@ struct ValueBackwardArgs {
   std::span<const int32_t> rows;         // rows may repeat
   std::span<const float> d_value;        // one per entry of rows
   float* d_hidden;                       // (N, C), accumulated
-  float* grads;                          // flat; the gradient of score.weight is accumulated
+  GradientSink grads;                    // that of score.weight is accumulated
   const WeightLayout* layout = nullptr;  // what is trained; null: everything
 };
 void value_backward(const Model& model, const ValueBackwardArgs& args);

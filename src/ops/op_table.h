@@ -60,7 +60,9 @@ class Compute;
   OP(scale_add, ScaleAddArgs)                          \
   OP(transpose_rows, TransposeRowsArgs)                \
   OP(average_floats, AverageFloatsArgs)                \
-  OP(exchange_floats, ExchangeFloatsArgs)
+  OP(exchange_floats, ExchangeFloatsArgs)              \
+  OP(add_rounded, AddRoundedArgs)                      \
+  OP(widen_bf16, WidenBf16Args)
 
 struct OpTable {
 #define RL_OP_ENTRY(name, Args) void (*name)(Compute&, const Args&) = nullptr;

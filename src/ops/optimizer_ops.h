@@ -10,6 +10,7 @@
 #include "algo/optimizers/adamw.h"
 #include "algo/optimizers/ema.h"
 #include "algo/optimizers/low_bit_adamw.h"
+#include "algo/optimizers/rounded_sum.h"
 #include "algo/optimizers/scale_add.h"
 
 namespace rl {
@@ -64,6 +65,23 @@ struct AverageFloatsArgs {
   double decay;
   const float* weights;
   float* averages;
+  int64_t count;
+};
+
+// to += from in bf16, and from = 0, algo/optimizers/rounded_sum.h. With rows, row r of `from` (its
+// size, width) goes to row rows[r] of `to`, and index is that of row 0 there; rows are distinct.
+// Without, all.count elements go to the same places.
+struct AddRoundedArgs {
+  const RoundingKey& rounding;
+  RoundedSum all;
+  std::span<const int32_t> rows = {};
+  int64_t width = 0;
+};
+
+// to[i] = from[i], a bf16.
+struct WidenBf16Args {
+  const uint16_t* from;
+  float* to;
   int64_t count;
 };
 

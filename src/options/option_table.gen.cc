@@ -396,6 +396,13 @@ constexpr OptionChoice kChoices_trainer_balance[] = {
      "As tokens, but balancing work: 6 C L + L^2 for a sequence of L tokens and a model of "
      "hidden size C, less the work of a shared prompt."},
 };
+constexpr OptionChoice kChoices_trainer_grad_dtype[] = {
+    {"fp32",
+     "4 bytes a trained parameter."},
+    {"bf16",
+     "2 bytes, and a scratch array for a part of a matrix. Each sum over the rows of a "
+     "micro-batch is computed in fp32 and added with stochastic rounding."},
+};
 constexpr OptionChoice kChoices_trainer_oversize[] = {
     {"error",
      "The memory plan refuses a budget that the longest sample may exceed, and a step refuses "
@@ -2174,6 +2181,17 @@ constexpr OptionInfo kOptions[] = {
      "Passes over one batch.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
      "verl ppo_epochs"},
+    {"trainer.free_grad_buffers_on_publish", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Lends the memory of gradients out while there are none, from the last optimizer step of an "
+     "update to the first backward of the next. In a pipeline they share the phase workspace "
+     "with rollout, so that the plan is smaller or the KV pool larger. A trainer of a host's own "
+     "loop gives their pages back to the system after each step; its plan is the same. No bit "
+     "changes.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "Telescope weight_broadcast_free_grad_buffers"},
     {"trainer.global_batch_size", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 4294967296},
@@ -2185,6 +2203,16 @@ constexpr OptionInfo kOptions[] = {
      "split to trainer.num_minibatches.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
      "OpenRLHF train.batch_size, verl ppo_mini_batch_size (in prompts)"},
+    {"trainer.grad_dtype", OptionType::kEnum, "fp32",
+     {},
+     {},
+     false, false, kChoices_trainer_grad_dtype, 2, "",
+     "How the gradients of an optimizer step are kept, of policy and critic. Random numbers of "
+     "the rounding follow from runtime.seed, the optimizer step, the place of an element and the "
+     "number of the addition, so gradients depend on how a batch is split into micro-batches, "
+     "but not on threads.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
+     "Telescope megatron_grad_reduce_in_fp32"},
     {"trainer.logprob_chunk_tokens", OptionType::kI64, "256",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1048576},

@@ -49,7 +49,8 @@ Critic::Critic(Model& model, const CriticOptions& options, std::byte* workspace,
                const TrainerTools& tools)
     : options_(validated(options)),
       context_{tools.tracer, tools.lane, tools.clock, tools.yield_point},
-      learner_(model, options_.trainable, options_.backward_packing, options_.optimizer),
+      learner_(model, options_.trainable, options_.backward_packing, options_.optimizer,
+               tools.gradients),
       workspace_(shape_of(model), options, workspace, tools.host_workspace),
       pass_(workspace_, context_) {
   RL_CHECK(model.config().scalar_head);
@@ -103,6 +104,7 @@ CriticMetrics Critic::step(std::span<const CriticSample> samples) {
   for_each_minibatch(options_, items_,
                      [&](std::span<const PackItem> some) { minibatch(some, metrics); });
   learner_.publish();
+  learner_.state().free_gradients();
   finish(metrics);
   return metrics;
 }

@@ -74,6 +74,10 @@ class Critic {
          const TrainerTools& tools = {});
   Critic(const Critic&) = delete;
 
+  // Between steps (Learner::sleep).
+  void sleep() { learner_.sleep(false); }
+  void wake() { learner_.wake(); }
+
   // Forward only: values of all generated tokens of each sample into out[i].
   void values(std::span<const Sample* const> samples, std::span<const std::span<float>> out);
   // Optimizer steps on the masters, then publishes them as the model's version + 1. Everything is
@@ -84,7 +88,7 @@ class Critic {
   // Changes what may change between steps; sizes must not change, else Error(kNotChangeable).
   void set_options(const CriticOptions& options);
   TrainerCounters counters() const { return learner_.counters(); }
-  std::span<const float> gradients() { return learner_.gradients().in_host(); }
+  std::span<const float> gradients() { return learner_.state().gradients().in_host(); }
   // Memory that the critic reserved and first writes in step().
   std::vector<std::span<std::byte>> memory() const { return learner_.memory(); }
   // Its part of a checkpoint, see Trainer::save.

@@ -1,7 +1,6 @@
 // An optimizer step in two halves: the gradients of a batch, or of a part of one, and their update,
 // between which a host may combine them with those of other processes.
 #include <cmath>
-#include <limits>
 
 #include "core/error.h"
 #include "train/trainer_impl.h"
@@ -92,13 +91,12 @@ void Trainer::Impl::begin_gradients(std::span<const TrainSample> samples,
 void Trainer::Impl::hold_gradients() {
   if (count_loss()) return;
   name_non_finite(progress.metrics);
-  const DeviceFloats gradients = learner.gradients();
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  if (!gradients.empty()) gradients.part(0, 1).write({&nan, 1});
+  learner.state().spoil_gradients();
 }
 
 void Trainer::Impl::apply() {
   RL_CHECK(progress.holds && !progress.open);
+  progress.applied = true;
   const bool part = progress.whole.num_tokens > 0 || progress.whole.num_sequences > 0;
   if (progress.metrics.minibatches == 0 && !part) return;  // as in a step without loss
   const PhaseTimer phase(context, "train.optimizer", progress.metrics.optimizer_ns);

@@ -43,7 +43,8 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
       options(validated(options)),
       context{tools.tracer, tools.lane, tools.clock, tools.yield_point},
       workspace(shape_of(model), options, workspace, tools.host_workspace),
-      learner(model, options.trainable, options.backward_packing, options.optimizer),
+      learner(model, options.trainable, options.backward_packing, options.optimizer,
+              tools.gradients),
       pass(this->workspace, context) {
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
   RL_CHECK(model.config().scalar_head == scores());
@@ -80,9 +81,19 @@ bool Trainer::next() { return impl_->next(); }
 void Trainer::begin_gradients(std::span<const TrainSample> samples, const LossDenominators& whole) {
   impl_->begin_gradients(samples, whole);
 }
-DeviceFloats Trainer::held_gradients() { return impl_->learner.gradients(); }
+DeviceFloats Trainer::held_gradients() { return impl_->learner.state().gradients(); }
+void Trainer::read_gradients(std::span<float> to) { impl_->learner.state().read_gradients(to); }
+void Trainer::write_gradients(std::span<const float> from) {
+  impl_->learner.state().write_gradients(from);
+}
 void Trainer::apply() { impl_->apply(); }
 TrainMetrics Trainer::finish() { return impl_->finish(); }
+void Trainer::sleep(bool holds) { impl_->learner.sleep(holds); }
+void Trainer::wake() { impl_->learner.wake(); }
+void Trainer::set_reference(const Model& reference) {
+  require_same_shape(impl_->model, reference);
+  impl_->reference = &reference;
+}
 bool Trainer::has_steps_left() const { return impl_->has_steps_left(); }
 bool Trainer::abandon() { return impl_->abandon(); }
 
@@ -189,7 +200,9 @@ void Trainer::set_row_teacher(RowTeacher* teacher) {
 
 TrainerCounters Trainer::counters() const { return impl_->learner.counters(); }
 
-std::span<const float> Trainer::gradients() const { return impl_->learner.gradients().in_host(); }
+std::span<const float> Trainer::gradients() const {
+  return impl_->learner.state().gradients().in_host();
+}
 
 namespace {
 

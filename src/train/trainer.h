@@ -57,6 +57,9 @@ struct TrainerTools {
   YieldPoint* yield_point = nullptr;  // called after each micro-batch; null: nobody else computes
   // TrainerSizes::host_workspace bytes, 64-byte aligned, which outlive it.
   std::byte* host_workspace = nullptr;
+  // TrainerSizes::gradients and gradient_scratch bytes of the device, of which only an update, from
+  // its first micro-batch to its last optimizer step, and a load need the content; null: arenas.
+  std::byte* gradients = nullptr;
 };
 
 class Critic;
@@ -105,8 +108,11 @@ class Trainer {
   // if the loss of a part is no part of the loss of the whole. A loss that is not finite makes a
   // gradient NaN, so that every process which adds it skips the step.
   void begin_gradients(std::span<const TrainSample> samples, const LossDenominators& whole);
-  // The gradients, in place: between the last next() and apply() the caller may change them.
+  // The gradients: between the last next() and apply() the caller may change them, in place or, if
+  // they are in bf16, which this array is not, by read and write.
   DeviceFloats held_gradients();
+  void read_gradients(std::span<float> to);
+  void write_gradients(std::span<const float> from);
   // Clips the gradients as they are now and updates the masters; not if all samples of the batch
   // carry no loss.
   void apply();
@@ -115,6 +121,12 @@ class Trainer {
   // Ends the step between two calls of next(); only begin may follow. True if no optimizer step was
   // applied: then nothing has changed, and the samples may be trained on later.
   bool abandon();
+  // Between steps (Learner::sleep); holds: gradients that wait for apply().
+  void sleep(bool holds);
+  void wake();
+  // From now on, where a KL or a preference loss needs one: of the model's shape, or the model
+  // itself. It outlives every call.
+  void set_reference(const Model& reference);
   // With optimizer.ema: the trained parameters and their averages change places, and are packed
   // under the present version. Twice is once nothing. Nobody else may read the model meanwhile, and
   // nothing may be unpublished.
@@ -171,7 +183,7 @@ class Trainer {
 
   TrainerCounters counters() const;
   // The flat gradient of the last optimizer step, before clipping, at Parameter::gradient of each
-  // trained parameter; zero after a load(), which uses its memory.
+  // trained parameter; zero after a load(), which uses its memory. An internal error in bf16.
   std::span<const float> gradients() const;
 
   // What save() would write, without save_model: its tensors are those of trainer and critic.

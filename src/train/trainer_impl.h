@@ -42,6 +42,7 @@ struct StepProgress {
   size_t next_micro_batch = 0;
   // begin_gradients: the update waits for apply.
   bool holds = false;
+  bool applied = false;  // it came
   LossDenominators whole;
 };
 

@@ -105,6 +105,7 @@ bool Trainer::Impl::next() {
 TrainMetrics Trainer::Impl::finish() {
   TrainMetrics& metrics = progress.metrics;
   RL_CHECK(!progress.open && progress.next_minibatch == progress.minibatches.size());
+  if (!progress.holds || progress.applied) learner.state().free_gradients();
   sums.finish(metrics);
   metrics.has_row_teacher = options.distill.on_rows;
   metrics.has_corrections = is_rl(options.objective) && options.correction.active();
@@ -120,6 +121,7 @@ bool Trainer::Impl::has_steps_left() const {
 bool Trainer::Impl::abandon() {
   const bool unchanged = progress.metrics.optimizer_steps == 0;
   if (unchanged) learner.forget_skipped(progress.metrics.skipped_steps);
+  learner.state().free_gradients();
   progress = {};
   return unchanged;
 }
@@ -132,6 +134,10 @@ void Trainer::Impl::score_reference(TrainMetrics& metrics) {
   std::vector<std::span<float>> out;
   for (size_t i = 0; i < ordered.size(); ++i) {
     const Sample& s = *ordered[i]->sample;
+    if (reference == &model && sampled_by_these_weights(items[i])) {  // N2
+      reference_logprobs[i] = s.logprobs;
+      continue;
+    }
     reference_logprobs[i] = ordered[i]->ref_logprobs;
     if (!ordered[i]->ref_logprobs.empty() || items[i].rows == 0) continue;
     own_reference[i].resize(static_cast<size_t>(s.generated()));

@@ -151,6 +151,38 @@ TEST(OptimizerTwins, AScaleOfZeroReadsNothing) {
   expect_same(y);
 }
 
+TEST(OptimizerTwins, RoundedSumsHaveTheBitsOfTheCpu) {
+  TwoDevices devices(Dtype::kF32);
+  for (const int64_t count : {0, 1, 255, 1023, 3000}) {
+    OnBoth<float> from(gradients_of(count, 2));
+    OnBoth<uint16_t> to(std::vector<uint16_t>(static_cast<size_t>(count), 0x3c80));
+    const RoundedSum sum{HostSide()(from), HostSide()(to), count, 77};
+    add_rounded(kRounding, sum);
+    const DeviceSide at;
+    add_rounded(devices.gpu(), {kRounding, {at(from), at(to), count, 77}});
+    expect_same(from);
+    expect_same(to);
+    OnBoth<float> wide(std::vector<float>(static_cast<size_t>(count), -1));
+    widen_bf16(HostSide()(to), HostSide()(wide), count);
+    widen_bf16(devices.gpu(), {at(to), at(wide), count});
+    expect_same(wide);
+  }
+}
+
+TEST(OptimizerTwins, RowsAreAddedWhereTheyBelong) {
+  TwoDevices devices(Dtype::kF32);
+  const std::vector<int32_t> rows = {9, 0, 4};
+  for (const int64_t width : {1, 64, 1025}) {
+    OnBoth<float> from(random_values(3 * width, 2));
+    OnBoth<uint16_t> to(std::vector<uint16_t>(static_cast<size_t>(10 * width), 0x3c80));
+    devices.run([&](Compute& compute, auto at) {
+      add_rounded(compute, {kRounding, {at(from), at(to), 3 * width, 5}, rows, width});
+    });
+    expect_same(from);
+    expect_same(to);
+  }
+}
+
 TEST(OptimizerTwins, RowsAreTransposed) {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16}) {
     TwoDevices devices(dtype);

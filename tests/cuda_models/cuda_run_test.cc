@@ -91,7 +91,8 @@ TEST_F(CudaRun, ACheckpointPassesBetweenCpuAndGpu) {
 
 TEST_F(CudaRun, OptimizersInFewerBitsTrain) {
   for (const char* more :
-       {"optimizer.state_dtype=bf16", "optimizer.state_dtype=int8", "optimizer.name=muon"}) {
+       {"optimizer.state_dtype=bf16", "optimizer.state_dtype=int8", "optimizer.name=muon",
+        "trainer.grad_dtype=bf16", "trainer.free_grad_buffers_on_publish=true"}) {
     SCOPED_TRACE(more);
     const Outcome got = run(options(1, {more}), emulated_gpu());
     EXPECT_NE(got.digest, got.resumed);

@@ -220,6 +220,8 @@ TEST(OptionRecords, AnOptimizerHasEachOptionInItsField) {
   const Texts texts = {"optimizer.no_decay=norms,*.x",
                        "optimizer.ema=0.875",
                        "optimizer.state_dtype=int8",
+                       "trainer.grad_dtype=bf16",
+                       "trainer.free_grad_buffers_on_publish=true",
                        "optimizer.cpu_offload=true",
                        "optimizer.cpu_offload_fraction=0.25",
                        "optimizer.overlap_d2h_h2d=false",
@@ -230,6 +232,8 @@ TEST(OptionRecords, AnOptimizerHasEachOptionInItsField) {
   EXPECT_FALSE(o.no_decay_may_miss);
   EXPECT_EQ(o.ema, 0.875);
   EXPECT_EQ(o.state_dtype, StateDtype::kInt8);
+  EXPECT_EQ(o.grad_dtype, GradDtype::kBf16);
+  EXPECT_TRUE(o.frees_gradients);
   EXPECT_EQ(o.offload, (OffloadOptions{true, 0.25, false}));
   EXPECT_EQ(o.seed, 17u);
   const Texts muon = {"optimizer.name=muon", "optimizer.muon_momentum=0.5",
@@ -239,11 +243,14 @@ TEST(OptionRecords, AnOptimizerHasEachOptionInItsField) {
   EXPECT_EQ(m.muon.momentum, 0.5);
   EXPECT_EQ(m.muon.ns_steps, 3);
   EXPECT_EQ(m.state_dtype, StateDtype::kF32);
+  EXPECT_EQ(m.grad_dtype, GradDtype::kF32);
+  EXPECT_FALSE(m.frees_gradients);
   EXPECT_FALSE(m.offload.on);
   Texts critic = texts;
   critic.push_back("algo.advantage=gae");
   const OptimizerOptions c = critic_options_from(with(critic), 640, 320).optimizer;
   EXPECT_EQ(c.state_dtype, StateDtype::kInt8);
+  EXPECT_EQ(c.grad_dtype, GradDtype::kBf16);
   EXPECT_TRUE(c.no_decay_may_miss);
   EXPECT_EQ(c.ema, 0) << "averages are the policy's";
   EXPECT_NE(c.stream, o.stream) << "it rounds by other numbers";

@@ -53,6 +53,11 @@ TEST(Plan, EqualsTheLedgerWithEachOptimizer) {
   for (const Texts& texts : std::vector<Texts>{
            {"optimizer.ema=0.9"},
            {"optimizer.state_dtype=bf16"},
+           {"trainer.grad_dtype=bf16"},
+           {"trainer.grad_dtype=bf16", "optimizer.name=muon", "algo.advantage=gae"},
+           {"trainer.free_grad_buffers_on_publish=true"},
+           {"trainer.free_grad_buffers_on_publish=true", "trainer.grad_dtype=bf16",
+            "algo.advantage=gae"},
            {"optimizer.state_dtype=int8", "optimizer.ema=0.9", "algo.advantage=gae"},
            {"optimizer.cpu_offload=true"},
            {"optimizer.cpu_offload=true", "optimizer.cpu_offload_fraction=0.4",
@@ -81,6 +86,48 @@ TEST(Plan, FewerBitsAndMuonSaveWhatTheySay) {
   EXPECT_NEAR(static_cast<double>(states({"optimizer.state_dtype=int8"})) / whole, 0.254, 0.001);
   // 106 of 135 million parameters are matrices of layers.
   EXPECT_NEAR(static_cast<double>(states({"optimizer.name=muon"})) / whole, 0.617, 0.02);
+}
+
+// The scratch has room for the largest matrix of a layer.
+TEST(Plan, GradientsInBf16AreHalf) {
+  const auto plan = [](const std::vector<std::string>& texts) {
+    return plan_memory(testing::smollm2_options(texts), testing::smollm2(), PlanUse::kTrain);
+  };
+  const MemoryPlan whole = plan({}), half = plan({"trainer.grad_dtype=bf16"});
+  EXPECT_EQ(half.bytes_of("gradients"), whole.bytes_of("gradients") / 2);
+  EXPECT_EQ(whole.bytes_of("gradient scratch"), 0u);
+  EXPECT_LT(half.bytes_of("gradient scratch"), whole.bytes_of("gradients") / 100);
+  EXPECT_EQ(whole.arena_bytes - half.arena_bytes,
+            whole.bytes_of("gradients") / 2 - half.bytes_of("gradient scratch"));
+}
+
+// Rollout has the memory of gradients, which count in no phase but that of training.
+TEST(Plan, LentGradientsShareTheWorkspaceWithRollout) {
+  const auto plan = [](const std::vector<std::string>& texts) {
+    return plan_memory(testing::smollm2_options(texts), testing::smollm2(), PlanUse::kPipeline);
+  };
+  const auto in = [](const MemoryPlan& plan, const char* phase) {
+    for (const PlanEntry& e : plan_phases(plan)) {
+      if (e.phase == phase) return e.bytes;
+    }
+    return uint64_t{0};
+  };
+  const MemoryPlan own = plan({}), lent = plan({"trainer.free_grad_buffers_on_publish=true"});
+  const uint64_t gradients = own.bytes_of("gradients");
+  EXPECT_EQ(lent.bytes_of("gradients"), 0u);
+  EXPECT_LE(lent.train_workspace_bytes - own.train_workspace_bytes, gradients + 64);
+  EXPECT_GE(lent.train_workspace_bytes - own.train_workspace_bytes, gradients);
+  EXPECT_EQ(in(own, "publish") - in(lent, "publish"), gradients);
+  EXPECT_EQ(in(own, "rollout") - in(lent, "rollout"), gradients);
+  EXPECT_NEAR(static_cast<double>(in(lent, "train")), static_cast<double>(in(own, "train")), 64);
+  EXPECT_EQ(lent.total_bytes, own.total_bytes) << "training needs most";
+  const std::vector<std::string> rollout = {"trainer.max_tokens_per_device=128",
+                                            "engine.max_num_seqs=256"};
+  std::vector<std::string> both = rollout;
+  both.emplace_back("trainer.free_grad_buffers_on_publish=true");
+  const uint64_t saved = plan(rollout).total_bytes - plan(both).total_bytes;
+  EXPECT_GT(saved, gradients / 10 * 9) << "rollout needs nearly as much more than training";
+  EXPECT_LE(saved, gradients);
 }
 
 TEST(Plan, EqualsTheLedgerOfTheParts) {

@@ -184,7 +184,9 @@ void compare_training(const Settings& s, Fields& c) {
   c.same("trainer.check_logprobs", s.trainer.check_logprobs);
   c.same("trainer.dynamic_batching", s.trainer.dynamic_batching);
   c.same("trainer.epochs", s.trainer.epochs);
+  c.same("trainer.free_grad_buffers_on_publish", s.trainer.free_grad_buffers_on_publish);
   c.same("trainer.global_batch_size", s.trainer.global_batch_size);
+  c.same("trainer.grad_dtype", s.trainer.grad_dtype);
   c.same("trainer.logprob_chunk_tokens", s.trainer.logprob_chunk_tokens);
   c.same("trainer.logprob_max_tokens_per_device", s.trainer.logprob_max_tokens_per_device);
   c.same("trainer.max_tokens_per_device", s.trainer.max_tokens_per_device);

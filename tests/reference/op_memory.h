@@ -166,6 +166,11 @@ struct OpMemory {
   void at(const TransposeRowsArgs& a) const { on_device(a.from, a.to); }
   void at(const AverageFloatsArgs& a) const { on_device(a.weights, a.averages); }
   void at(const ExchangeFloatsArgs& a) const { on_device(a.a, a.b); }
+  void at(const AddRoundedArgs& a) const {
+    on_device(a.all.from, a.all.to);
+    in_host(a.rows);
+  }
+  void at(const WidenBf16Args& a) const { on_device(a.from, a.to); }
 };
 
 template <typename Device, typename Host, typename Args>

@@ -140,6 +140,26 @@ void average_floats(Compute&, const AverageFloatsArgs& a) {
   }
 }
 
+void add_rounded(Compute&, const AddRoundedArgs& a) {
+  const RoundedSum& all = a.all;
+  const int64_t rows = static_cast<int64_t>(a.rows.size());
+  const int64_t count = a.rows.empty() ? all.count : rows * a.width;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t to =
+        a.rows.empty() ? i : a.rows[static_cast<size_t>(i / a.width)] * a.width + i % a.width;
+    const uint64_t place = all.index + static_cast<uint64_t>(to);
+    const uint32_t word =
+        word_of(a.rounding, place / kRoundingBlock, static_cast<int64_t>(place % kRoundingBlock));
+    const float sum = bf16_value(all.to[to]) + all.from[i];
+    all.to[to] = std::isnan(sum) ? 0x7fc0 : round_bf16(sum, word & 0xffffu);
+    all.from[i] = 0;
+  }
+}
+
+void widen_bf16(Compute&, const WidenBf16Args& a) {
+  for (int64_t i = 0; i < a.count; ++i) a.to[i] = bf16_value(a.from[i]);
+}
+
 void exchange_floats(Compute&, const ExchangeFloatsArgs& a) {
   for (int64_t i = 0; i < a.count; ++i) std::swap(a.a[i], a.b[i]);
 }

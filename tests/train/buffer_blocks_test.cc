@@ -134,14 +134,14 @@ TEST(Workspace, LogProbsBeyondTrainingAreAddedOnlyIfTheyNeedMore) {
 }
 
 TEST(Workspace, MomentsAreTwiceTheGradients) {
-  for (const auto& [floats, bytes] : {std::pair{1, 64}, {16, 64}, {17, 128}, {32, 128}}) {
-    EXPECT_EQ(AdamwState::gradient_bytes(floats), static_cast<uint64_t>(bytes)) << floats;
-  }
   TrainRig rig({}, {});
   const WeightLayout layout(rig.model().config());
   const int64_t total = layout.gradient_total();
   const MomentBytes moments = AdamwState::moment_bytes(layout, {});
-  EXPECT_EQ(moments.device, 2 * AdamwState::gradient_bytes(total));
+  const GradientBytes gradients = AdamwState::gradient_bytes(layout, GradDtype::kF32);
+  EXPECT_EQ(gradients.values, static_cast<uint64_t>(total) * 4);
+  EXPECT_EQ(gradients.scratch, 0u);
+  EXPECT_EQ(moments.device, 2 * gradients.values);
   EXPECT_EQ(moments.host + moments.staging, 0u);
   AdamwState state(layout, {}, *rig.tiny.compute);
   EXPECT_EQ(state.gradients().count(), total);
@@ -150,7 +150,7 @@ TEST(Workspace, MomentsAreTwiceTheGradients) {
   const TrainedRun& first = layout.trained_runs().front();
   state.first_moments(first)[0] = 5.0f;
   EXPECT_NEAR(state.gradient_norm(), std::sqrt(static_cast<double>(total) * 9), 1e-6);
-  state.zero_gradients();
+  state.zero_gradients(1);
   EXPECT_EQ(state.gradient_norm(), 0);
   EXPECT_EQ(state.first_moments(first)[0], 5.0f);
 }

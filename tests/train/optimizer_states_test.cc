@@ -164,7 +164,8 @@ TEST(MomentLayout, AllInOneMemoryHaveThePlacesOfTheGradients) {
       EXPECT_EQ(places.place(p.gradient).first, p.gradient) << p.name;
       EXPECT_EQ(places.place(p.gradient).second, p.gradient) << p.name;
     }
-    EXPECT_EQ(places.offsets(false).total, 2 * AdamwState::gradient_bytes(layout.gradient_total()));
+    EXPECT_EQ(places.offsets(false).total,
+              2 * AdamwState::gradient_bytes(layout, GradDtype::kF32).values);
   }
 }
 

@@ -64,6 +64,8 @@ COSTS = {
     "transpose_rows": ("F x C", (F * C * 6, 0)),
     "average_floats": ("1e9 floats", (FLOATS * 12, 0)),
     "exchange_floats": ("1e9 floats", (FLOATS * 16, 0)),
+    "add_rounded": ("1e9 floats", (FLOATS * 12, 0)),
+    "widen_bf16": ("1e9 floats", (FLOATS * 6, 0)),
 }
 
 

@@ -282,6 +282,19 @@ func (t *Trainer) Publish() (uint64, error) {
 	return uint64(out), outcome(status, &record, t)
 }
 
+// Sleep gives memory back between steps until Wake: optimizer states, averages and held gradients
+// move to the host's memory.
+func (t *Trainer) Sleep() error {
+	var record *C.rl_error
+	return outcome(C.rl_trainer_sleep(t.ptr, &record), &record, t)
+}
+
+// Wake brings everything back, bit for bit.
+func (t *Trainer) Wake() error {
+	var record *C.rl_error
+	return outcome(C.rl_trainer_wake(t.ptr, &record), &record, t)
+}
+
 // SetAdvantage sets the function for algo.advantage = custom; nil for none.
 func (t *Trainer) SetAdvantage(advantage AdvantageFunc) error {
 	var record *C.rl_error

@@ -671,6 +671,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_trainer_save_critic": (c_int32, {"trainer": c_void_p, "dir": c_char_p, "dir_len": c_size_t,
         "dtype": c_int32, "flags": c_uint64, "err": c_void_p}),
     "rl_trainer_publish": (c_int32, {"trainer": c_void_p, "version": c_void_p, "err": c_void_p}),
+    "rl_trainer_sleep": (c_int32, {"trainer": c_void_p, "err": c_void_p}),
+    "rl_trainer_wake": (c_int32, {"trainer": c_void_p, "err": c_void_p}),
     "rl_algo_tokens_init": (None, {"tokens": POINTER(rl_algo_tokens), "size": c_size_t}),
     "rl_algo_loss_init": (None, {"loss": POINTER(rl_algo_loss), "size": c_size_t}),
     "rl_algo_advantages": (c_int32, {"options": c_void_p, "tokens": POINTER(rl_algo_tokens),

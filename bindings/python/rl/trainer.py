@@ -119,6 +119,15 @@ class Trainer(Handle):
         """Makes engines read the weights of the last step, and returns the version of these."""
         return int(get("rl_trainer_publish", self))
 
+    def sleep(self) -> None:
+        """Gives memory back between steps until wake(): optimizer states, averages and held
+        gradients move to the host's memory."""
+        call("rl_trainer_sleep", self)
+
+    def wake(self) -> None:
+        """Brings everything back, bit for bit."""
+        call("rl_trainer_wake", self)
+
     def logprobs(self, ids: Array, num_prompt: int, temperature: float = 1.0) -> Floats:
         """Log-probs of ids[num_prompt:] under the weights of the last step, nats."""
         return self._forward(Output.LOGPROBS, None, ids, num_prompt, temperature).memoryview()

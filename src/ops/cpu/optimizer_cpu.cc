@@ -88,6 +88,31 @@ void average_floats(Compute& compute, const AverageFloatsArgs& a) {
   });
 }
 
+void add_rounded(Compute& compute, const AddRoundedArgs& a) {
+  constexpr int64_t kRows = 16;  // of a task
+  const RoundedSum& all = a.all;
+  const auto add = [&](int64_t from, int64_t to, int64_t count) {
+    rl::add_rounded(a.rounding,
+                    {all.from + from, all.to + to, count, all.index + static_cast<uint64_t>(to)});
+  };
+  CpuCompute& cpu = cpu_of(compute);
+  if (a.rows.empty()) {
+    return cpu.for_chunks(all.count, kOptimizerChunk,
+                          [&](int64_t first, int64_t count, int64_t) { add(first, first, count); });
+  }
+  const auto rows = static_cast<int64_t>(a.rows.size());
+  cpu.for_chunks(rows, kRows, [&](int64_t first, int64_t count, int64_t) {
+    for (int64_t r = first; r < first + count; ++r)
+      add(r * a.width, a.rows[static_cast<size_t>(r)] * a.width, a.width);
+  });
+}
+
+void widen_bf16(Compute& compute, const WidenBf16Args& a) {
+  cpu_of(compute).for_chunks(a.count, kOptimizerChunk, [&](int64_t first, int64_t count, int64_t) {
+    rl::widen_bf16(a.from + first, a.to + first, count);
+  });
+}
+
 void exchange_floats(Compute& compute, const ExchangeFloatsArgs& a) {
   cpu_of(compute).for_chunks(a.count, kOptimizerChunk, [&](int64_t first, int64_t count, int64_t) {
     std::swap_ranges(a.a + first, a.a + first + count, a.b + first);

@@ -5,6 +5,7 @@
 #include "ops/cuda/kernels/rows/low_bit_adamw_kernels.h"
 #include "ops/cuda/kernels/rows/optimizer_kernels.h"
 #include "ops/cuda/kernels/rows/packing_kernels.h"
+#include "ops/cuda/kernels/rows/rounded_sum_kernels.h"
 
 namespace rl::cuda {
 namespace {
@@ -54,6 +55,20 @@ void transpose_rows(Compute& compute, const TransposeRowsArgs& a) {
 
 void average_floats(Compute& compute, const AverageFloatsArgs& a) {
   average_floats(cuda_of(compute).stream(), {ema_weight(a.decay), a.weights, a.averages, a.count});
+}
+
+void add_rounded(Compute& compute, const AddRoundedArgs& a) {
+  CudaCompute& gpu = cuda_of(compute);
+  const RoundedSum& all = a.all;
+  const bool by_row = !a.rows.empty();
+  add_rounded(
+      gpu.stream(),
+      {words_of(a.rounding), all.from, all.to, all.index, by_row ? gpu.upload(a.rows) : nullptr,
+       by_row ? static_cast<int64_t>(a.rows.size()) : 1, by_row ? a.width : all.count});
+}
+
+void widen_bf16(Compute& compute, const WidenBf16Args& a) {
+  widen_bf16(cuda_of(compute).stream(), {a.from, a.to, a.count});
 }
 
 void exchange_floats(Compute& compute, const ExchangeFloatsArgs& a) {

@@ -208,6 +208,9 @@ OptimizerOptions optimizer_from(const Settings& settings) {
   o.kind = optimizer.name == OptimizerName::kMuon ? OptimizerKind::kMuon : OptimizerKind::kAdamw;
   o.muon = {optimizer.muon_momentum, optimizer.muon_ns_steps};
   o.state_dtype = state_dtype_from(optimizer.state_dtype);
+  const bool bf16 = settings.trainer.grad_dtype == TrainerGradDtype::kBf16;
+  o.grad_dtype = bf16 ? GradDtype::kBf16 : GradDtype::kF32;
+  o.frees_gradients = settings.trainer.free_grad_buffers_on_publish;
   o.seed = settings.runtime.seed;
   o.offload = {optimizer.cpu_offload, optimizer.cpu_offload_fraction, optimizer.overlap_d2h_h2d};
   o.no_decay = settings.optimizer.no_decay;

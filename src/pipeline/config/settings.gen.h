@@ -50,6 +50,7 @@ enum class PipelineTurns : uint8_t { kNone, kStopString, kAlways };
 enum class ReferenceWeights : uint8_t { kInitial, kEma };
 enum class RuntimeDevice : uint8_t { kCpu, kCuda };
 enum class TrainerBackwardWeights : uint8_t { kByLayer, kResident };
+enum class TrainerGradDtype : uint8_t { kFp32, kBf16 };
 enum class TrainerOversize : uint8_t { kError, kAlone, kCut };
 enum class TrainerRecomputeGranularity : uint8_t { kNone, kSelective, kFull };
 enum class TrainerRecomputeMethod : uint8_t { kNone, kUniform, kBlock };
@@ -427,7 +428,9 @@ struct TrainerSettings {
   bool check_logprobs;
   bool dynamic_batching;
   int64_t epochs;  // passes
+  bool free_grad_buffers_on_publish;
   int64_t global_batch_size;  // samples
+  TrainerGradDtype grad_dtype;
   int64_t logprob_chunk_tokens;  // tokens
   int64_t logprob_max_tokens_per_device;  // tokens
   int64_t max_tokens_per_device;  // tokens

@@ -23,7 +23,7 @@ void PhaseArena::reserve(LoadedModel& model, const Settings& settings, const Mem
   arena_ = Arena("phase workspace",
                  std::max(plan.train_workspace_bytes, plan.kv_bytes + plan.engine_workspace_bytes),
                  Touch::kLater, runtime.compute().memory());
-  update_ = std::make_unique<PolicyUpdate>(model, settings, plan, arena_.data());
+  update_ = std::make_unique<PolicyUpdate>(model, settings, plan, arena_.data(), true);
   reward_ = RewardRole::make(model, settings, plan, arena_.data());
   if (plan.num_engines > 0) {
     engine_ = std::make_unique<EngineSet>(

@@ -62,6 +62,7 @@ void Pipeline::start() {
   const std::lock_guard start(p.start_mutex);
   p.require_custom_algorithms();  // the host may have removed them meanwhile
   p.model->prepare_compute(LoadedModel::Weights::kTrained);
+  p.phases.update().begin_run(p.settings);  // the host may have set weights meanwhile
   std::shared_ptr<TraceRecorder> recorder = p.files.timeline().make();
   const Control::Lock lock = p.control.lock();
   p.control.refuse_second_start(lock);  // it may have been stopped in the meantime

@@ -169,10 +169,17 @@ constexpr KnobRow kTable[] = {
      [](const Planner&) { return one("checkpoint.async", "false"); }},
     {"runtime.threads", KnobEffect::kSpeed, KnobPart::kBoth,
      [](const Planner& p) { return halves("runtime.threads", p.threads(), 1); }},
+    {"trainer.free_grad_buffers_on_publish", KnobEffect::kSpeed, KnobPart::kTrainer,
+     [](const Planner& p) {
+       return p.use() == PlanUse::kPipeline ? one("trainer.free_grad_buffers_on_publish", "true")
+                                            : Turns();
+     }},
     {"trainer.max_tokens_per_device", KnobEffect::kRounding, KnobPart::kTrainer,
      [](const Planner&) { return one("trainer.max_tokens_per_device", "0"); }},
     {"trainer.logprob_chunk_tokens", KnobEffect::kRounding, KnobPart::kTrainer, chunk_turns},
     {"optimizer.state_dtype", KnobEffect::kRounding, KnobPart::kTrainer, state_turns},
+    {"trainer.grad_dtype", KnobEffect::kRounding, KnobPart::kTrainer,
+     [](const Planner&) { return one("trainer.grad_dtype", "bf16"); }},
     {"critic.max_tokens_per_device", KnobEffect::kRounding, KnobPart::kTrainer,
      [](const Planner& p) {
        return one("critic.max_tokens_per_device", std::to_string(p.min_tokens()));

@@ -195,6 +195,9 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
     }
   };
   regions("train", "policy", p.train_sizes(plan.max_tokens));
+  if (const uint64_t lent = p.lent_gradient_bytes("policy"); lent != 0) {
+    part("gradients", "train", lent, "policy");
+  }
   part("forwards", "log-prob", p.logprob_bytes(plan.max_tokens));
   if (p.has_reward_model()) {
     part("reward model", "reward", p.reward_workspace(plan.max_tokens), "reward");
@@ -205,7 +208,11 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
          "teacher");
     if (kept != 0) part("rows of the teacher", "train", kept, "teacher");
   }
-  if (p.has_critic()) regions("critic", "critic", p.critic_sizes(plan.max_tokens));
+  if (!p.has_critic()) return;
+  regions("critic", "critic", p.critic_sizes(plan.max_tokens));
+  if (const uint64_t lent = p.lent_gradient_bytes("critic"); lent != 0) {
+    part("gradients", "critic", lent, "critic");
+  }
 }
 
 }  // namespace
@@ -214,6 +221,13 @@ EngineSetMemory MemoryPlan::engine_memory(std::byte* begin) const {
   const auto engines = static_cast<uint64_t>(num_engines);
   return {num_engines, begin, kv_bytes / engines, begin + kv_bytes,
           engine_workspace_bytes / engines};
+}
+
+std::byte* MemoryPlan::lent_gradients(const std::string& role, std::byte* workspace) const {
+  for (const LentGradients& g : lent) {
+    if (g.role == role) return workspace + g.offset;
+  }
+  return nullptr;
 }
 
 uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
@@ -255,6 +269,16 @@ PlanModels plan_models(const Settings& settings, const ModelConfig& policy, File
 
 namespace {
 
+void set_lent_gradients(const Planner& p, MemoryPlan& plan) {
+  uint64_t at = CheckedU64(p.pass_bytes(plan.max_tokens)).align_up(ArenaPlan::kAlignment).get();
+  for (const char* role : {"policy", "critic"}) {
+    const uint64_t bytes = p.lent_gradient_bytes(role);
+    if (bytes == 0) continue;
+    plan.lent.push_back({role, at});
+    at += bytes;
+  }
+}
+
 // Chooses the engines' blocks and the rows of a micro-batch. If engines and training do not share
 // bytes, the blocks come first: all that engine.memory_fraction allows next to the smallest
 // training.
@@ -275,6 +299,7 @@ void choose_sizes(const PlanRequest& request, const Planner& p, uint64_t budget,
     plan.max_tokens = choose_tokens(sizes, budget, beside);
     plan.step_samples = p.step_samples();
     plan.train_workspace_bytes = p.train_bytes(plan.max_tokens);
+    set_lent_gradients(p, plan);
     if (p.teacher_kept_bytes(plan.max_tokens) != 0) {
       plan.teacher_kept_offset = p.teacher_kept_offset(plan.max_tokens);
     }

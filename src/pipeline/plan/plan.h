@@ -91,6 +91,16 @@ struct MemoryPlan {
   uint64_t train_workspace_bytes = 0;  // of forwards without a trainer, too
   uint64_t teacher_kept_offset = 0;    // into the training workspace, with a teacher of whole rows
 
+  // With trainer.free_grad_buffers_on_publish a pipeline's gradients are in the training workspace,
+  // behind all else, so that rollout has their memory. Offset of the policy's and of the critic's.
+  struct LentGradients {
+    std::string role;
+    uint64_t offset = 0;
+  };
+  std::vector<LentGradients> lent;
+  // Null if the role's gradients have arenas of their own.
+  std::byte* lent_gradients(const std::string& role, std::byte* workspace) const;
+
   // The device that computes, if it has memory of its own: then a budget bounds what lies there,
   // and baseline_bytes is the host's. Else DeviceId().
   DeviceId home() const;

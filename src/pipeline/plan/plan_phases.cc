@@ -26,7 +26,8 @@ uint64_t workspace_in(const MemoryPlan& plan, const std::string& phase) {
 }  // namespace
 
 std::vector<PlanEntry> plan_phases(const MemoryPlan& plan) {
-  const bool generates = plan.num_engines != 0, trains = plan.bytes_of("gradients") != 0;
+  const bool generates = plan.num_engines != 0,
+             trains = plan.bytes_of("gradients") != 0 || !plan.lent.empty();
   std::vector<std::string> names = {"start-up"};
   if (generates) names.emplace_back("rollout");
   if (trains || (!generates && plan.max_tokens != 0)) names.emplace_back("log-prob");

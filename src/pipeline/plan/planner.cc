@@ -135,7 +135,10 @@ void Planner::add_states(const char* role, const TrainerSizes& sizes) {
   const auto add_some = [&](const char* name, uint64_t bytes) {
     if (bytes != 0) add(role, name, bytes);
   };
-  add_some("gradients", sizes.gradients);
+  if (lent_gradient_bytes(role) == 0) {
+    add_some("gradients", sizes.gradients);
+    add_some("gradient scratch", sizes.gradient_scratch);
+  }
   add_some("optimizer states", sizes.optimizer);
   add_some("optimizer states, host", sizes.optimizer_host);
   add_some("optimizer staging, host", sizes.optimizer_staging);
@@ -306,6 +309,23 @@ uint64_t Planner::teacher_kept_offset(int64_t max_tokens) const {
 // Policy, critic, reward model and teacher compute one after the other on the same bytes. Only
 // what a teacher of whole rows keeps is in addition to the policy's.
 uint64_t Planner::train_bytes(int64_t max_tokens) const {
+  const CheckedU64 passes = CheckedU64(pass_bytes(max_tokens)).align_up(ArenaPlan::kAlignment);
+  const CheckedU64 lent =
+      CheckedU64(lent_gradient_bytes("policy")) + CheckedU64(lent_gradient_bytes("critic"));
+  return lent.get() == 0 ? pass_bytes(max_tokens) : (passes + lent).get();
+}
+
+// A host's trainer keeps its gradients for rl_trainer_apply.
+uint64_t Planner::lent_gradient_bytes(const char* role) const {
+  const bool lends = settings_.trainer.free_grad_buffers_on_publish;
+  if (use_ != PlanUse::kPipeline || !lends) return 0;
+  const bool critic = std::string_view(role) == "critic";
+  if (critic && !has_critic()) return 0;
+  const TrainerSizes sizes = critic ? critic_sizes(min_tokens()) : train_sizes(min_tokens());
+  return (CheckedU64(sizes.gradients) + CheckedU64(sizes.gradient_scratch)).get();
+}
+
+uint64_t Planner::pass_bytes(int64_t max_tokens) const {
   if (has_forwards()) {
     return ScoringBuffers::bytes({config_, kv_, threads_, device_},
                                  forward_options_from(settings_, max_tokens, max_model_len_));

@@ -66,6 +66,10 @@ class Planner {
   // KV of all engines, then their workspaces, each 64-byte aligned.
   uint64_t rollout_bytes(int64_t blocks) const;
   uint64_t train_bytes(int64_t max_tokens) const;  // of forwards without a trainer, too
+  // The same without gradients, and what gradients of policy and critic take behind it. 0 unless
+  // rollout has their memory meanwhile.
+  uint64_t pass_bytes(int64_t max_tokens) const;
+  uint64_t lent_gradient_bytes(const char* role) const;
   // Activations in host memory, of whichever role has more; 0 if none go there.
   uint64_t host_workspace(int64_t max_tokens) const;
   // What runtime.host_memory_budget_bytes bounds: these, and all that the host holds if the device

@@ -15,6 +15,7 @@ namespace {
 constexpr double kAdamBytes = 28;  // masters and both moments, read and written, and gradients
 constexpr double kBf16Bytes = 30, kInt8Bytes = 68;  // what rounding takes longer, as bytes
 constexpr double kGradientBytes = 8;                // a micro-batch reads and writes each
+constexpr double kRoundingBytes = 21;               // what rounding one takes, as bytes
 constexpr double kMasterBytes = 4;
 
 double real(int64_t n) { return static_cast<double>(n); }
@@ -61,8 +62,8 @@ class StepTime {
                           static_cast<double>(p_.has_teacher());
     t.logprob = others * (layer_time(1, forward_bytes_) + head_time(1));
     const double passes = real(s_.trainer.epochs) * (1 + static_cast<double>(p_.has_critic()));
-    t.train = passes *
-              (layer_time(3, 2 * forward_bytes_ + kGradientBytes * policy_.params) + head_time(3));
+    t.train = passes * (layer_time(3, 2 * forward_bytes_ + kGradientBytes * policy_.params) +
+                        head_time(3) + rounding_time());
     for (const KnobRow& row : knob_table()) {
       if (row.work != nullptr) t.train += passes * time_of(row.work(p_, pass()));
     }
@@ -79,6 +80,12 @@ class StepTime {
   }
   double minibatches() const {
     return real(std::max<int64_t>(1, batch_rules_from(s_).minibatches(trained_units(s_))));
+  }
+
+  // Of gradients in bf16, once a micro-batch.
+  double rounding_time() const {
+    if (s_.trainer.grad_dtype != TrainerGradDtype::kBf16) return 0;
+    return pass().micro_batches * kRoundingBytes * policy_.params / (2 * copy_);
   }
 
   double update_bytes() const {

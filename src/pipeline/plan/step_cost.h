@@ -19,7 +19,7 @@
 //   rows, in micro-batches: max(rows (L + A (P + G)/2) / F, micro-batches W / R), and the head.
 // train: three times the FLOP of a forward; each micro-batch reads 2 W and adds to gradients, 8
 //   bytes a parameter: max(FLOP / F, bytes / R). The head likewise, once a chunk of
-//   trainer.logprob_chunk_tokens.
+//   trainer.logprob_chunk_tokens. Rounding gradients to bf16 takes 21 bytes at 2 C.
 // update: 28 bytes a parameter read or written by AdamW, at 2 C; with moments in bf16 as if they
 //   were 30, in 8 bits 68, because rounding takes longer than the bytes that it saves. With Muon
 //   also the FLOP of its products, 4 a b^2 + 2 b^3 for each step on a matrix of sides a >= b.

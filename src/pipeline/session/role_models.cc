@@ -96,7 +96,8 @@ void require_own_head(const WeightSource& source, const Role& role) {
       .with_location(source.path());
 }
 
-std::unique_ptr<Model> load(const LoadedModel& policy, const Settings& settings, const Role& role) {
+std::unique_ptr<Model> load(const LoadedModel& policy, const Settings& settings, const Role& role,
+                            bool filled_later = false) {
   const std::string& given = settings.model.*role.path;
   Runtime& runtime = policy.runtime();
   const std::string& path = given.empty() ? policy.path() : given;
@@ -113,14 +114,31 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const Settings& settings,
   model.block_size = policy.model().block_size();
   model.kv_dtype = policy.model().kv_format().dtype;
   model.frozen = !role.trained;
+  model.filled_later = filled_later;
   return std::make_unique<Model>(*source, runtime.compute(), model);
 }
 
 }  // namespace
 
-std::unique_ptr<Model> load_reference(const LoadedModel& policy, const Settings& settings) {
+std::unique_ptr<Model> load_reference(const LoadedModel& policy, const Settings& settings,
+                                      bool filled_later) {
   if (!uses_reference(settings)) return nullptr;
-  return load(policy, settings, kReference);
+  return load(policy, settings, kReference, filled_later);
+}
+
+void fill_reference(const LoadedModel& policy, const Settings& settings, Model& reference) {
+  const std::string& given = settings.model.reference_path;
+  const std::string& path = given.empty() ? policy.path() : given;
+  const auto source = open_weight_source(policy.runtime().fs(), path, kReference.head);
+  require_shape(policy.config(), source->config(), kReference, path);
+  reference.fill(*source);
+}
+
+bool reference_is_policy(const LoadedModel& policy, const Settings& settings) {
+  const Model& model = policy.model();
+  return uses_reference(settings) && settings.model.reference_path.empty() &&
+         settings.reference.weights == ReferenceWeights::kInitial && model.num_packings() == 1 &&
+         !model.masters_changed();
 }
 
 std::unique_ptr<Model> load_reward_model(const LoadedModel& policy, const Settings& settings) {

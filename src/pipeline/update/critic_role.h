@@ -17,6 +17,7 @@ class CriticRole {
   struct Memory {          // shared with the trainer
     std::byte* workspace;  // plan.train_workspace_bytes
     std::byte* host;       // plan.host_bytes, or null
+    std::byte* gradients;  // MemoryPlan::lent_gradients()
   };
   // Null unless algo.advantage is gae. The caller holds the compute lease.
   static std::unique_ptr<CriticRole> make(const LoadedModel& policy, const Settings& settings,

@@ -1,6 +1,7 @@
 // The gradients that a trainer holds, as a host reads and writes them: in place, or, if the device
-// has memory of its own, a copy in the host's memory. Invariant: what the host wrote into the copy
-// is in the gradients when they are applied, so a host has them in one memory alone.
+// has memory of its own or they are in bf16, a copy in the host's memory. Invariant: what the host
+// wrote into the copy is in the gradients when they are applied, so a host has them in one memory
+// alone.
 #pragma once
 #include <memory>
 #include <span>
@@ -8,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/tensor.h"
-#include "ops/device_floats.h"
+#include "train/trainer.h"
 
 namespace rl {
 
@@ -20,11 +21,14 @@ class HostGradients {
   // Before other gradients are computed: a copy of those before is stale.
   void forget() { copied_ = lent_ = false; }
   // The same memory in every call.
-  std::span<float> view(const DeviceFloats& held) {
-    if (held.is_host_memory()) return held.in_host();
+  std::span<float> view(Trainer& trainer) {
+    const DeviceFloats flat = trainer.held_gradients();
+    if (!flat.empty() && flat.is_host_memory()) return flat.in_host();
     if (lent_) refuse("the device");
-    if (copy_.data == nullptr) copy_ = make_tensor(ElementType::kF32, {held.count()}, memory_);
-    if (!copied_) held.read(floats());
+    if (copy_.data == nullptr) {
+      copy_ = make_tensor(ElementType::kF32, {trainer.layout().gradient_total()}, memory_);
+    }
+    if (!copied_) trainer.read_gradients(floats());
     copied_ = true;
     return floats();
   }
@@ -34,8 +38,8 @@ class HostGradients {
     lent_ = true;
   }
   // Before they are applied: writes the copy back, if there is one.
-  void write_back(const DeviceFloats& held) {
-    if (copied_) held.write(floats());
+  void write_back(Trainer& trainer) {
+    if (copied_) trainer.write_gradients(floats());
     copied_ = lent_ = false;
   }
 

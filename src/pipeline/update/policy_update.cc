@@ -26,7 +26,7 @@ struct PolicyUpdate::Held {
 };
 
 PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const MemoryPlan& plan,
-                           std::byte* workspace)
+                           std::byte* workspace, bool in_run)
     : model_(model),
       sizes_{plan.max_tokens, plan.max_model_len, plan.step_samples},
       host_workspace_(kHostWorkspace, plan.host_workspace_bytes(), Touch::kLater,
@@ -36,13 +36,16 @@ PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const M
       preparation_(settings),
       kl_(settings),
       averaged_reference_(settings.reference.weights == ReferenceWeights::kEma),
-      reference_(load_reference(model, settings)) {
+      shares_reference_(in_run && reference_is_policy(model, settings)),
+      reference_(load_reference(model, settings, shares_reference_)) {
   Runtime& runtime = model.runtime();
   trainer_ = std::make_unique<Trainer>(
-      model.model(), reference_.get(), trainer_options(settings), workspace,
+      model.model(), reference(), trainer_options(settings), workspace,
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock(), &runtime.compute_queue(),
-                   host_workspace_.data()});
-  critic_ = CriticRole::make(model, settings, plan, {workspace, host_workspace_.data()});
+                   host_workspace_.data(), plan.lent_gradients("policy", workspace)});
+  critic_ = CriticRole::make(
+      model, settings, plan,
+      {workspace, host_workspace_.data(), plan.lent_gradients("critic", workspace)});
   teacher_ = TeacherRole::make(model, settings, plan, workspace);
   if (teacher_ != nullptr) trainer_->set_row_teacher(teacher_->rows());
   refresh_reference();
@@ -77,6 +80,31 @@ void PolicyUpdate::refresh_reference() {
   if (averaged_reference_ && reference_ != nullptr) trainer_->copy_averages(*reference_);
 }
 
+const Model* PolicyUpdate::reference() const {
+  return shares_reference_ ? &model_.model() : reference_.get();
+}
+
+void PolicyUpdate::begin_run(const Settings& settings) {
+  if (!shares_reference_ || reference_is_policy(model_, settings)) return;
+  fill_reference(model_, settings, *reference_);
+  trainer_->set_reference(*reference_);
+  shares_reference_ = false;
+}
+
+// While the masters still are those of the beginning.
+void PolicyUpdate::pack_reference() {
+  if (!shares_reference_) return;
+  reference_->copy_masters(model_.model());
+  trainer_->set_reference(*reference_);
+  shares_reference_ = false;
+}
+
+// Log-probs of the reference are computed when the trainer begins.
+void PolicyUpdate::begin_policy(const PreparedBatch& batch) {
+  trainer_->begin(batch.train);
+  pack_reference();
+}
+
 void PolicyUpdate::restore_kl(double coefficient) {
   kl_.restore(coefficient);
   set_trainer_coefficient();
@@ -88,7 +116,7 @@ void PolicyUpdate::swap_custom_loss(CustomLoss& loss) {
 }
 
 BatchPreparation::Workers PolicyUpdate::workers() {
-  return {*trainer_,        reference_.get(), model_.runtime().clock(), kl_, &advantage_,
+  return {*trainer_,        reference(),   model_.runtime().clock(), kl_, &advantage_,
           trained_critic(), teacher_.get()};
 }
 
@@ -105,7 +133,7 @@ void PolicyUpdate::begin(const ScoredSamples& batch, uint64_t steps_done) {
   update->cut = cut_.apply(batch);
   update->batch = preparation_.prepare(update->cut.view(), workers());
   cut_.count(update->cut, update->batch.metrics);
-  if (update->trains_policy) trainer_->begin(update->batch.train);
+  if (update->trains_policy) begin_policy(update->batch);
   current_ = std::move(update);
 }
 
@@ -116,7 +144,7 @@ void PolicyUpdate::begin_given(std::span<const SamplePtr> samples, std::span<con
   update->batch =
       preparation_.prepare_given(update->cut.view().samples, scores, advantages, workers());
   cut_.count(update->cut, update->batch.metrics);
-  if (update->trains_policy) trainer_->begin(update->batch.train);
+  if (update->trains_policy) begin_policy(update->batch);
   current_ = std::move(update);
 }
 
@@ -241,9 +269,9 @@ void PolicyUpdate::require_held() const {
       .with_expected("rl_trainer_backward");
 }
 
-DeviceFloats PolicyUpdate::held_gradients() {
+Trainer& PolicyUpdate::held() {
   require_held();
-  return trainer_->held_gradients();
+  return *trainer_;
 }
 
 UpdateResult PolicyUpdate::apply() {
@@ -306,12 +334,30 @@ CheckpointDraft PolicyUpdate::draft_of_copy(const CheckpointMeta& meta) {
 
 void PolicyUpdate::load(FileSystem& fs, const std::string& path, const std::string& config_digest) {
   held_.reset();
+  pack_reference();
   trainer_->load(fs, path, config_digest, trained_critic());
   refresh_reference();
 }
 
 void PolicyUpdate::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
   CriticRole::save(critic_.get(), model_, dir, dtype, replace_existing);
+}
+
+void PolicyUpdate::sleep() {
+  RL_CHECK(current_ == nullptr);
+  trainer_->sleep(held_ != nullptr);
+  if (critic_ == nullptr) return;
+  try {
+    critic_->critic().sleep();
+  } catch (...) {
+    trainer_->wake();
+    throw;
+  }
+}
+
+void PolicyUpdate::wake() {
+  trainer_->wake();
+  if (critic_ != nullptr) critic_->critic().wake();
 }
 
 std::vector<std::span<std::byte>> PolicyUpdate::memory() {

@@ -45,13 +45,18 @@ std::string checkpoint_digest(const OptionSet& options, const MemoryPlan& plan,
 class PolicyUpdate {
  public:
   // workspace: plan.train_workspace_bytes, 64-byte aligned. model and workspace outlive it; the
-  // caller holds the compute lease. Reserves what the plan has in host memory.
+  // caller holds the compute lease. Reserves what the plan has in host memory. in_run: it belongs
+  // to a run, during which nobody else changes the model; begin_run() says when that begins.
   PolicyUpdate(LoadedModel& model, const Settings& settings, const MemoryPlan& plan,
-               std::byte* workspace);
+               std::byte* workspace, bool in_run = false);
   ~PolicyUpdate();
   PolicyUpdate(const PolicyUpdate&) = delete;
   PolicyUpdate& operator=(const PolicyUpdate&) = delete;
 
+  // A reference that would have the policy's weights is the policy itself until the first update
+  // changes that, and is packed then. Whoever changes the model before the run begins ends it too.
+  void begin_run(const Settings& settings);
+  bool shares_reference() const { return shares_reference_; }
   // Changes what may change between steps.
   void set_options(const Settings& settings);
   Critic* trained_critic() { return critic_ != nullptr ? &critic_->critic() : nullptr; }
@@ -85,7 +90,7 @@ class PolicyUpdate {
   void hold();
   // Error(kFailedPrecondition) unless gradients of the present weights are held.
   void require_held() const;
-  DeviceFloats held_gradients();
+  Trainer& held();
   UpdateResult apply();
   // Between begin and finish: whether optimizer steps of the policy are still to come.
   bool has_steps_left() const;
@@ -114,6 +119,10 @@ class PolicyUpdate {
 
   Trainer& trainer() { return *trainer_; }
   const AdvantageOptions& advantage_options() const { return preparation_.options(); }
+  // Between updates: states, averages and held gradients go to memory of the host (Learner::sleep).
+  // Nothing but wake() may follow. An error leaves everything awake.
+  void sleep();
+  void wake();
   // What trainer and critic reserved and first write in an update.
   std::vector<std::span<std::byte>> memory();
 
@@ -130,6 +139,9 @@ class PolicyUpdate {
   TrainerOptions trainer_options(const Settings& settings) const;
   void set_trainer_coefficient();
   void refresh_reference();
+  void begin_policy(const PreparedBatch& batch);
+  void pack_reference();
+  const Model* reference() const;
 
   LoadedModel& model_;
   const Sizes sizes_;
@@ -141,6 +153,7 @@ class PolicyUpdate {
   bool averaged_reference_;  // reference.weights = ema
   CustomAdvantage advantage_;
   CustomLoss loss_;                   // the trainer's; its last reference is dropped here
+  bool shares_reference_;             // reference_ has no weights yet, and the policy stands in
   std::unique_ptr<Model> reference_;  // null: nothing needs it
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<CriticRole> critic_;    // null except with gae

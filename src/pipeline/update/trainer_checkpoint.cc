@@ -35,6 +35,7 @@ std::string TrainerSession::save(const Checkpoint& checkpoint) {
 
 std::string TrainerSession::save_steady(const Checkpoint& checkpoint) {
   const std::lock_guard lock(mutex_);
+  require_awake();
   model_->require_whole(LoadedModel::Weights::kTrained);
   FileSystem& fs = model_->runtime().fs();
   CheckpointMeta meta;

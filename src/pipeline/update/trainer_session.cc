@@ -209,16 +209,43 @@ void TrainerSession::backward(const Part& part) {
   });
 }
 
+void TrainerSession::require_awake() const {
+  if (!impl_->asleep) return;
+  throw Error(Code::kFailedPrecondition, "the trainer is asleep; wake it first")
+      .with_expected("rl_trainer_wake");
+}
+
+void TrainerSession::sleep() {
+  const std::lock_guard calls(computing_);
+  const ComputeLease lease(model_->runtime(), "putting a trainer to sleep");
+  const std::lock_guard lock(mutex_);
+  if (impl_->asleep) return;
+  impl_->update.sleep();
+  impl_->workspace.decommit();
+  impl_->asleep = true;
+}
+
+void TrainerSession::wake() {
+  const std::lock_guard calls(computing_);
+  const ComputeLease lease(model_->runtime(), "waking a trainer");
+  const std::lock_guard lock(mutex_);
+  if (!impl_->asleep) return;
+  impl_->workspace.commit();
+  impl_->update.wake();
+  impl_->asleep = false;
+}
+
 TrainedStep TrainerSession::apply() {
   {
     const std::lock_guard lock(mutex_);
+    require_awake();
     impl_->update.require_held();
   }
   const Turn turn(*this, "a training step", model_->compute_sharing());
   const LoadedModel::WriteLease write(*model_, model_->runtime().busy_timeout_ns());
   model_->prepare_compute(LoadedModel::Weights::kTrained);
   const Publication publication(*this);
-  impl_->host_gradients.write_back(impl_->update.held_gradients());
+  impl_->host_gradients.write_back(impl_->update.held());
   return finished(impl_->update.apply());
 }
 
@@ -236,8 +263,14 @@ TensorPtr TrainerSession::copy_gradient(std::string_view name) {
 TensorPtr TrainerSession::device_gradient(const std::shared_ptr<TrainerSession>& trainer,
                                           std::string_view name, bool copied) {
   const std::lock_guard lock(trainer->mutex_);
+  trainer->require_awake();
   Impl& impl = *trainer->impl_;
-  const DeviceFloats held = impl.update.held_gradients();
+  const DeviceFloats held = impl.update.held().held_gradients();
+  if (held.empty()) {
+    throw Error(Code::kFailedPrecondition,
+                "gradients in bf16 are handed out as fp32 in the host's memory")
+        .with_key("trainer.grad_dtype");
+  }
   Tensor::Description wanted =
       trainer->gradient_at({held.data(), static_cast<size_t>(held.count())}, name);
   impl.host_gradients.lend();
@@ -249,8 +282,8 @@ TensorPtr TrainerSession::device_gradient(const std::shared_ptr<TrainerSession>&
 
 TensorPtr TrainerSession::gradient_locked(std::string_view name,
                                           std::shared_ptr<const void> owner) {
-  Tensor::Description wanted =
-      gradient_at(impl_->host_gradients.view(impl_->update.held_gradients()), name);
+  require_awake();
+  Tensor::Description wanted = gradient_at(impl_->host_gradients.view(impl_->update.held()), name);
   wanted.owner = std::move(owner);
   return std::make_shared<const Tensor>(std::move(wanted));
 }

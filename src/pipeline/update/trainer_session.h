@@ -126,6 +126,11 @@ class TrainerSession {
   // half-trained model are packed first: kBusy while anything computes or engines have requests on
   // the copy.
   uint64_t publish();
+  // Between steps: optimizer states, averages and held gradients go to memory of the host, and the
+  // memory of the device, with the workspace, to the system. Until wake() whatever needs them is
+  // Error(kFailedPrecondition). Once asleep or awake, the same again has no effect.
+  void sleep();
+  void wake();
   // The version that the weights of the last step have, or will get when published.
   uint64_t trained_version() const;
   LoadedModel& model() { return *model_; }
@@ -134,6 +139,7 @@ class TrainerSession {
   struct Impl;
   // Throws unless the trained model has scores (or log-probs), as wanted.
   void require_scores(bool wanted, const char* what) const;
+  void require_awake() const;  // under the lock of the state
   TensorPtr gradient_locked(std::string_view name, std::shared_ptr<const void> owner);
   // Of all gradients those of a parameter, or all.
   Tensor::Description gradient_at(std::span<float> all, std::string_view name) const;

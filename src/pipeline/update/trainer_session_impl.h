@@ -57,6 +57,7 @@ struct TrainerSession::Impl {
   Arena workspace;
   PolicyUpdate update;
   HostGradients host_gradients;
+  bool asleep = false;
   uint64_t steps = 0;            // steps done
   uint64_t trained_version = 0;  // after the last of them
 };
@@ -71,7 +72,9 @@ class TrainerSession::Turn {
         cancellable_(flag),
         compute_(trainer.model_->runtime(), what, sharing, trainer.model_.get(),
                  {.given_up = flag != nullptr ? &flag->cancelled() : nullptr}),
-        state_(trainer.mutex_) {}
+        state_(trainer.mutex_) {
+    trainer.require_awake();
+  }
 
  private:
   struct Cancellable {

@@ -258,8 +258,11 @@ void read_verified(FileSystem& fs, const std::string& path, const TensorList& te
       .with_location(path);
 }
 
-// The masters, read into scratch.
+// The masters, read into scratch if there is some.
 TensorList scratch_tensors(const CheckpointTarget::Trained& m) {
+  if (m.scratch.empty()) {
+    return trained_tensors(*m.arrays.layout, {m.arrays.masters, &Parameter::offset});
+  }
   return trained_tensors(*m.arrays.layout, {m.scratch, &Parameter::gradient});
 }
 
@@ -270,6 +273,7 @@ void read_arrays(FileSystem& fs, const std::string& path, const CheckpointManife
     read_verified(fs, join(path, name), tensors, manifest.files.at(name));
   };
   for (size_t m = 0; m < target.models.size(); ++m) {
+    if (target.models[m].scratch.empty()) target.moments_lost = target.masters_lost = true;
     read(m, kMasters, scratch_tensors(target.models[m]));
   }
   target.moments_lost = true;
@@ -278,7 +282,7 @@ void read_arrays(FileSystem& fs, const std::string& path, const CheckpointManife
       read(m, state.name, state.tensors);
     }
   }
-  target.moments_lost = false;
+  target.moments_lost = target.masters_lost = false;
 }
 
 // Both have the same arrays.
@@ -367,7 +371,7 @@ void require_same_frozen(FileSystem& fs, const std::string& path, const WeightLa
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, CheckpointTarget& target) {
   for (const auto& m : target.models) {
-    RL_CHECK(m.scratch.count() == m.arrays.layout->gradient_total());
+    RL_CHECK(m.scratch.empty() || m.scratch.count() == m.arrays.layout->gradient_total());
   }
   bring_back(fs, path);
   CheckpointManifest manifest = read_manifest(fs, path);
@@ -384,6 +388,7 @@ CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
   read_arrays(fs, path, manifest, target);
   // The masters come last: nothing after them can fail, so a failed load leaves them unchanged.
   for (const auto& m : target.models) {
+    if (m.scratch.empty()) continue;
     for (const Parameter& p : m.arrays.layout->parameters()) {
       if (!p.trainable()) continue;
       m.scratch.part(p.gradient, p.size).copy_to(m.arrays.masters.part(p.offset, p.size));

@@ -57,19 +57,23 @@ std::string save_checkpoint(FileSystem& fs, const std::string& dir, const Checkp
 struct CheckpointTarget {
   struct Trained {
     CheckpointArrays arrays;
-    DeviceFloats scratch;  // layout->gradient_total(); overwritten
+    // layout->gradient_total(); overwritten. Empty: masters are read in place.
+    DeviceFloats scratch;
   };
   std::vector<Trained> models;
   bool moments_lost = false;  // set by an error after the moments began to change
+  bool masters_lost = false;  // the same for masters, which only what is read in place can be
 };
 
-// Fills the arrays with content that has been verified in memory. Masters change last and only as
-// a whole, so an error leaves them unchanged: kNotFound if there is no checkpoint; kIo or kDataLoss
-// naming the file, kDataLoss also if it is missing; kIncompatible if the checkpoint has another
-// config digest (both are named), if only one of checkpoint and target has a critic, if another set
-// of parameters is frozen (one is named) or they have other values, or if its tensors do not match
-// the layout, if the checkpoint was written without a part (checkpoint.contents), or if one of both
-// lacks an array (it is named). All files are verified before the first array changes.
+// Fills the arrays with content that has been verified in memory. With scratch, masters change last
+// and only as a whole, so an error leaves them unchanged; without, all files are still verified
+// before, but a file that cannot be read again may leave them half read: kNotFound if there is no
+// checkpoint; kIo or kDataLoss naming the file, kDataLoss also if it is missing; kIncompatible if
+// the checkpoint has another config digest (both are named), if only one of checkpoint and target
+// has a critic, if another set of parameters is frozen (one is named) or they have other values, if
+// its tensors do not match the layout, if the checkpoint was written without a part
+// (checkpoint.contents), or if one of both lacks an array (it is named). All files are verified
+// before the first array changes.
 CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
                                 const std::string& config_digest, CheckpointTarget& target);
 

@@ -1,7 +1,10 @@
-// Arenas: gradients; moments on the device; moments on the host, and its staging buffers.
+// Arenas: gradients, and their scratch in bf16; moments on the device; moments on the host, and its
+// staging buffers.
 #include "train/optimizer/adamw_state.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/checked.h"
 #include "core/error.h"
@@ -17,8 +20,15 @@ void copy_floats(Compute& compute, const float* from, float* to, int64_t count) 
 
 }  // namespace
 
-uint64_t AdamwState::gradient_bytes(int64_t total) {
-  return (CheckedU64(total) * CheckedU64(sizeof(float))).align_up(ArenaPlan::kAlignment).get();
+GradientBytes AdamwState::gradient_bytes(const WeightLayout& layout, GradDtype dtype) {
+  const auto bytes = [](int64_t count, uint64_t each) {
+    return (CheckedU64(static_cast<uint64_t>(count)) * CheckedU64(each))
+        .align_up(ArenaPlan::kAlignment)
+        .get();
+  };
+  if (dtype == GradDtype::kF32) return {bytes(layout.gradient_total(), sizeof(float)), 0};
+  return {bytes(layout.gradient_total(), sizeof(uint16_t)),
+          bytes(RoundedGradients::scratch_floats(layout), sizeof(float))};
 }
 
 MomentBytes AdamwState::moment_bytes(const WeightLayout& layout, const OptimizerOptions& options) {
@@ -28,19 +38,32 @@ MomentBytes AdamwState::moment_bytes(const WeightLayout& layout, const Optimizer
 }
 
 AdamwState::AdamwState(const WeightLayout& layout, const OptimizerOptions& options,
-                       Compute& compute)
+                       Compute& compute, std::byte* lent)
     : layout_(layout),
       options_(options),
       places_(layout, options),
       compute_(compute),
-      gradients_("gradients", gradient_bytes(layout.gradient_total()), Touch::kLater,
-                 compute.memory()),
+      gradients_("gradients",
+                 lent != nullptr ? 0 : gradient_bytes(layout, options.grad_dtype).values,
+                 Touch::kLater, compute.memory()),
+      scratch_("gradient scratch",
+               lent != nullptr ? 0 : gradient_bytes(layout, options.grad_dtype).scratch,
+               Touch::kLater, compute.memory()),
       moments_("optimizer states", places_.offsets(false).total, Touch::kLater, compute.memory()),
       host_moments_("optimizer states, host", places_.offsets(true).total, Touch::kLater,
                     compute.ledger()),
       staging_("optimizer staging, host", moment_bytes(layout, options).staging, Touch::kLater,
                compute.ledger()),
+      gradient_data_(lent != nullptr ? lent : gradients_.data()),
       chunk_sums_(static_cast<size_t>(num_optimizer_chunks(layout.gradient_total()))) {
+  if (options.grad_dtype == GradDtype::kBf16) {
+    std::byte* const scratch =
+        lent != nullptr ? lent + gradient_bytes(layout, GradDtype::kBf16).values : scratch_.data();
+    const RoundedGradients::Memory memory{
+        reinterpret_cast<uint16_t*>(gradient_data_), layout.gradient_total(),
+        reinterpret_cast<float*>(scratch), RoundedGradients::scratch_floats(layout)};
+    rounded_.emplace(compute, memory, options.seed, options.stream);
+  }
   if (host_moments_.bytes() == 0 || !compute.has_own_memory()) return;
   throw Error(Code::kUnsupported, str("optimizer.cpu_offload: the device ", compute.device().name(),
                                       " cannot update optimizer states in the host's memory"))
@@ -59,7 +82,7 @@ float* AdamwState::first_moments(const TrainedRun& run) {
 
 std::vector<std::span<std::byte>> AdamwState::memory() const {
   std::vector<std::span<std::byte>> all;
-  for (const Arena* arena : {&gradients_, &moments_, &host_moments_, &staging_}) {
+  for (const Arena* arena : {&gradients_, &scratch_, &moments_, &host_moments_, &staging_}) {
     if (arena->bytes() != 0) all.push_back(arena->span());
   }
   return all;
@@ -102,42 +125,110 @@ std::vector<StateArray> AdamwState::arrays() const {
   return {std::move(first), std::move(second)};
 }
 
-void AdamwState::zero_gradients() {
+GradientSink AdamwState::sink() {
+  return rounded_ ? GradientSink(*rounded_) : GradientSink(gradients().data());
+}
+
+DeviceFloats AdamwState::gradients() const {
+  if (rounded_) return {};
+  return {compute_, reinterpret_cast<float*>(gradient_data_), layout_.gradient_total()};
+}
+
+void AdamwState::read_gradients(std::span<float> to) {
+  rounded_ ? rounded_->read(to) : gradients().read(to);
+}
+
+void AdamwState::write_gradients(std::span<const float> from) {
+  rounded_ ? rounded_->write(from) : gradients().write(from);
+}
+
+void AdamwState::spoil_gradients() {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  if (rounded_) return rounded_->spoil();
+  if (!gradients().empty()) gradients().part(0, 1).write({&nan, 1});
+}
+
+const float* AdamwState::run_gradients(const TrainedRun& run) {
+  if (rounded_) return rounded_->widened(run.gradient, run.size);
+  return reinterpret_cast<const float*>(gradient_data_) + run.gradient;
+}
+
+void AdamwState::free_gradients() {
+  if (!options_.frees_gradients || gradients_.bytes() == 0) return;
+  gradients_.decommit();
+  scratch_.decommit();
+  freed_ = true;
+}
+
+void AdamwState::hold_gradients() {
+  if (!freed_) return;
+  gradients_.commit();
+  scratch_.commit();
+  freed_ = false;
+}
+
+std::vector<Arena*> AdamwState::kept(bool with_gradients) {
+  if (with_gradients) return {&moments_, &gradients_};
+  return {&moments_};
+}
+
+std::vector<Arena*> AdamwState::dropped(bool with_gradients) {
+  if (with_gradients) return {&scratch_, &staging_};
+  return {&gradients_, &scratch_, &staging_};
+}
+
+void AdamwState::zero_gradients(int64_t number) {
+  hold_gradients();
+  if (rounded_) return rounded_->begin(number);
   zero_floats(compute_, {gradients().data(), layout_.gradient_total()});
 }
 
+// In bf16 piece by piece, whole chunks, so that the chunks' sums are added in the same order.
 double AdamwState::gradient_norm() {
   double sum = 0;
-  squared_norm(compute_, {gradients().data(), layout_.gradient_total(), chunk_sums_, sum});
+  const int64_t total = layout_.gradient_total();
+  if (!rounded_) {
+    squared_norm(compute_, {gradients().data(), total, chunk_sums_, sum});
+    return std::sqrt(sum);
+  }
+  for (int64_t first = 0; first < total; first += rounded_->piece()) {
+    const int64_t count = std::min(rounded_->piece(), total - first);
+    const std::span<double> sums = std::span(chunk_sums_)
+                                       .subspan(static_cast<size_t>(first / kOptimizerChunk),
+                                                static_cast<size_t>(num_optimizer_chunks(count)));
+    squared_norm(compute_, {rounded_->widened(first, count), count, sums, sum});
+  }
+  sum = 0;
+  for (const double s : chunk_sums_) sum += s;
   return std::sqrt(sum);
 }
 
-void AdamwState::apply(const AdamwStep& step, int64_t number, const TrainedRun& run,
-                       const Operands& on) {
-  const MomentPlace& place = places_.place(run.gradient);
+// A piece that is not the first begins at a whole block of scales.
+void AdamwState::apply(const Update& update, const Piece& piece, const Operands& on) {
+  const MomentPlace& place = places_.place(piece.run.gradient);
   const MomentOffsets at = places_.offsets(place.on_host);
+  const auto block = static_cast<uint64_t>(piece.first / kInt8Block);
   std::byte* const base = moments(place);
   const RoundingKey key{PhiloxKey{options_.seed, RngPurpose::kRounding}.derive(),
-                        static_cast<uint32_t>(number), options_.stream};
+                        static_cast<uint32_t>(update.number), options_.stream};
+  const int64_t m_at = place.first + piece.first, v_at = place.second + piece.first;
   if (options_.state_dtype == StateDtype::kF32) {
-    auto* const m = reinterpret_cast<float*>(base + at.first) + place.first;
-    auto* const v = reinterpret_cast<float*>(base + at.second) + place.second;
-    adamw(compute_, {step, on.weights, m, v, on.gradients, run.size});
+    auto* const m = reinterpret_cast<float*>(base + at.first) + m_at;
+    auto* const v = reinterpret_cast<float*>(base + at.second) + v_at;
+    adamw(compute_, {update.step, on.weights, m, v, on.gradients, piece.count});
   } else if (options_.state_dtype == StateDtype::kBf16) {
-    auto* const m = reinterpret_cast<uint16_t*>(base + at.first) + place.first;
-    auto* const v = reinterpret_cast<uint16_t*>(base + at.second) + place.second;
-    adamw_bf16(compute_,
-               {step,
-                key,
-                {on.weights, m, v, on.gradients, run.size, static_cast<uint64_t>(run.gradient)}});
+    auto* const m = reinterpret_cast<uint16_t*>(base + at.first) + m_at;
+    auto* const v = reinterpret_cast<uint16_t*>(base + at.second) + v_at;
+    const auto index = static_cast<uint64_t>(piece.run.gradient + piece.first);
+    adamw_bf16(compute_, {update.step, key, {on.weights, m, v, on.gradients, piece.count, index}});
   } else {
-    auto* const m_scales = reinterpret_cast<float*>(base + at.first_scales) + place.block;
-    auto* const v_scales = reinterpret_cast<float*>(base + at.second_scales) + place.block;
-    adamw_int8(compute_, {step,
+    auto* const m_scales = reinterpret_cast<float*>(base + at.first_scales) + place.block + block;
+    auto* const v_scales = reinterpret_cast<float*>(base + at.second_scales) + place.block + block;
+    adamw_int8(compute_, {update.step,
                           key,
-                          {on.weights, reinterpret_cast<int8_t*>(base + at.first) + place.first,
-                           m_scales, reinterpret_cast<uint8_t*>(base + at.second) + place.second,
-                           v_scales, on.gradients, run.size, rounding_block(place)}});
+                          {on.weights, reinterpret_cast<int8_t*>(base + at.first) + m_at, m_scales,
+                           reinterpret_cast<uint8_t*>(base + at.second) + v_at, v_scales,
+                           on.gradients, piece.count, rounding_block(place) + block}});
   }
 }
 
@@ -146,43 +237,58 @@ uint64_t AdamwState::rounding_block(const MomentPlace& place) const {
   return static_cast<uint64_t>(place.block + (place.on_host ? 0 : places_.space(true).blocks));
 }
 
-AdamwState::Operands AdamwState::staged(int64_t buffer) const {
-  const uint64_t each = places_.staging_bytes();
-  auto* const weights = staging_.at<float>(static_cast<uint64_t>(buffer) * each);
-  return {weights, weights + each / 2 / sizeof(float)};
+float* AdamwState::staged(int64_t buffer) const {
+  return staging_.at<float>(static_cast<uint64_t>(buffer) * places_.staging_bytes());
 }
 
-void AdamwState::fetch(const TrainedRun& run, float* masters, int64_t buffer) {
-  const Operands to = staged(buffer);
-  copy_floats(compute_, masters + run.master, to.weights, run.size);
-  copy_floats(compute_, gradients().data() + run.gradient, to.gradients, run.size);
+AdamwState::Operands AdamwState::fetch(const TrainedRun& run, const float* masters,
+                                       int64_t buffer) {
+  float* const weights = staged(buffer);
+  float* const gradients = weights + places_.staging_bytes() / 2 / sizeof(float);
+  copy_floats(compute_, masters + run.master, weights, run.size);
+  if (rounded_) {
+    rounded_->widen(run.gradient, run.size, gradients);
+  } else {
+    copy_floats(compute_, run_gradients(run), gradients, run.size);
+  }
+  return {weights, gradients};
+}
+
+void AdamwState::update_on_device(const Update& update, const TrainedRun& run) {
+  const int64_t most = rounded_ ? rounded_->piece() : run.size;
+  for (int64_t first = 0; first < run.size; first += most) {
+    const int64_t count = std::min(most, run.size - first);
+    const TrainedRun part{run.master + first, run.gradient + first, count};
+    apply(update, {run, first, count}, {update.masters + part.master, run_gradients(part)});
+  }
 }
 
 // With two buffers the next run is on its way while one is updated.
-void AdamwState::update_on_host(const AdamwStep& step, int64_t number,
-                                std::span<const TrainedRun* const> runs, float* masters) {
+void AdamwState::update_on_host(const Update& update, std::span<const TrainedRun* const> runs) {
   const int64_t buffers = num_buffers(options_);
+  Operands here{}, next{};
   for (size_t i = 0; i < runs.size(); ++i) {
     const TrainedRun& run = *runs[i];
     const auto buffer = static_cast<int64_t>(i) % buffers;
-    if (i == 0 || buffers == 1) fetch(run, masters, buffer);
-    if (buffers == 2 && i + 1 < runs.size()) fetch(*runs[i + 1], masters, 1 - buffer);
-    apply(step, number, run, staged(buffer));
-    copy_floats(compute_, staged(buffer).weights, masters + run.master, run.size);
+    here = i == 0 || buffers == 1 ? fetch(run, update.masters, buffer) : next;
+    if (buffers == 2 && i + 1 < runs.size()) next = fetch(*runs[i + 1], update.masters, 1 - buffer);
+    apply(update, {run, 0, run.size}, here);
+    copy_floats(compute_, here.weights, update.masters + run.master, run.size);
   }
 }
 
 void AdamwState::update(const AdamwStep& step, int64_t number, std::span<const TrainedRun> runs,
                         float* masters) {
+  const Update all{step, number, masters};
   std::vector<const TrainedRun*> on_host;
   for (const TrainedRun& run : runs) {
     if (places_.place(run.gradient).on_host) {
       on_host.push_back(&run);
     } else {
-      apply(step, number, run, {masters + run.master, gradients().data() + run.gradient});
+      update_on_device(all, run);
     }
   }
-  update_on_host(step, number, on_host, masters);
+  update_on_host(all, on_host);
 }
 
 }  // namespace rl

@@ -1,14 +1,17 @@
 // Gradients and moments of the trained parameters (model/weights.h), and AdamW's steps on them.
-// Gradients are one flat fp32 array in memory of the device; moments are those of MomentLayout, in
-// fp32 or fewer bits. The step of a parameter on the host copies its gradient and weights into a
-// staging buffer there and the weights back; no bit depends on it. Nor do sums and updates depend
-// on the thread count (ops/optimizer_ops.h).
+// Gradients are one flat array in memory of the device, in fp32 or bf16
+// (model/rounded_gradients.h), of which steps read fp32 piece by piece; moments are those of
+// MomentLayout, in fp32 or fewer bits. The step of a parameter on the host copies its gradient and
+// weights into a staging buffer there and the weights back; no bit depends on it. Nor do sums and
+// updates depend on the thread count (ops/optimizer_ops.h).
 #pragma once
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "algo/optimizers/adamw.h"
 #include "core/arena.h"
+#include "model/gradient_sink.h"
 #include "model/weights.h"
 #include "ops/compute.h"
 #include "ops/device_floats.h"
@@ -17,20 +20,35 @@
 
 namespace rl {
 
+struct GradientBytes {
+  uint64_t values = 0, scratch = 0;
+  uint64_t total() const { return values + scratch; }
+};
+
 struct MomentBytes {
   uint64_t device = 0, host = 0, staging = 0;
 };
 
 class AdamwState {
  public:
-  // layout outlives it. Padding of the gradients stays zero.
-  AdamwState(const WeightLayout& layout, const OptimizerOptions& options, Compute& compute);
-  static uint64_t gradient_bytes(int64_t total);
+  // layout outlives it. Padding of the gradients stays zero. lent: gradient_bytes() in memory of
+  // the device for gradients and scratch, whose content is theirs during an update only; null:
+  // arenas.
+  AdamwState(const WeightLayout& layout, const OptimizerOptions& options, Compute& compute,
+             std::byte* lent = nullptr);
+  static GradientBytes gradient_bytes(const WeightLayout& layout, GradDtype dtype);
   static MomentBytes moment_bytes(const WeightLayout& layout, const OptimizerOptions& options);
 
-  DeviceFloats gradients() const {
-    return {compute_, gradients_.at<float>(0), layout_.gradient_total()};
-  }
+  GradientSink sink();
+  // The flat array; empty if it is in bf16.
+  DeviceFloats gradients() const;
+  // All of them, padding included, as an array of the host has them.
+  void read_gradients(std::span<float> to);
+  void write_gradients(std::span<const float> from);
+  // Makes one NaN, if there is one.
+  void spoil_gradients();
+  // In fp32 in memory of the device, until the next call: those of a run of one parameter.
+  const float* run_gradients(const TrainedRun& run);
   // Of a parameter whose moments are in fp32.
   float* first_moments(const TrainedRun& run);
 
@@ -38,7 +56,16 @@ class AdamwState {
   // For a checkpoint.
   std::vector<StateArray> arrays() const;
 
-  void zero_gradients();
+  // Between updates, with OptimizerOptions::frees_gradients: the pages of gradients and scratch go
+  // back to the system. hold_gradients() has them again, and so has zero_gradients().
+  void free_gradients();
+  void hold_gradients();
+  // Arenas whose content a sleep of the trainer keeps, and those whose content means nothing
+  // between updates.
+  std::vector<Arena*> kept(bool with_gradients);
+  std::vector<Arena*> dropped(bool with_gradients);
+  // number: of the optimizer step that they are for, as in update().
+  void zero_gradients(int64_t number);
   // Global norm; chunk sums are added in order.
   double gradient_norm();
   // Updates these runs of the masters; the others keep their bits. number: of the optimizer step,
@@ -47,25 +74,39 @@ class AdamwState {
               float* masters);
 
  private:
-  // Weights and gradients of a run, where its moments are.
+  // Elements of a run.
+  struct Piece {
+    const TrainedRun& run;
+    int64_t first, count;
+  };
+  // Their weights and gradients, where the moments are.
   struct Operands {
     float* weights;
-    float* gradients;
+    const float* gradients;
+  };
+  // What an optimizer step has in common.
+  struct Update {
+    const AdamwStep& step;
+    int64_t number;
+    float* masters;
   };
   std::byte* moments(const MomentPlace& place) const;
-  void apply(const AdamwStep& step, int64_t number, const TrainedRun& run, const Operands& on);
+  void apply(const Update& update, const Piece& piece, const Operands& on);
   uint64_t rounding_block(const MomentPlace& place) const;
-  Operands staged(int64_t buffer) const;
-  void fetch(const TrainedRun& run, float* masters, int64_t buffer);
-  void update_on_host(const AdamwStep& step, int64_t number,
-                      std::span<const TrainedRun* const> runs, float* masters);
+  float* staged(int64_t buffer) const;
+  Operands fetch(const TrainedRun& run, const float* masters, int64_t buffer);
+  void update_on_device(const Update& update, const TrainedRun& run);
+  void update_on_host(const Update& update, std::span<const TrainedRun* const> runs);
   void add_tensors(const Parameter& p, StateArray& first, StateArray& second) const;
 
   const WeightLayout& layout_;
   const OptimizerOptions options_;
   const MomentLayout places_;
   Compute& compute_;
-  Arena gradients_, moments_, host_moments_, staging_;
+  Arena gradients_, scratch_, moments_, host_moments_, staging_;
+  std::byte* const gradient_data_;
+  bool freed_ = false;
+  std::optional<RoundedGradients> rounded_;  // with gradients in bf16
   std::vector<double> chunk_sums_;
 };
 

@@ -23,6 +23,7 @@ class EmaWeights {
     return {compute_, averages_.at<float>(0), layout_.gradient_total()};
   }
   std::span<std::byte> memory() const { return averages_.span(); }
+  Arena& arena() { return averages_; }
   void update(const float* masters);
   // Exchanges the averages and the trained parameters of the masters.
   void exchange(float* masters);

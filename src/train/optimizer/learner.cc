@@ -1,6 +1,7 @@
 // One optimizer step, and the packed forms of the weights it updates.
 #include "train/optimizer/learner.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -11,11 +12,14 @@ namespace {
 // Squares of larger scaled gradients would make the second moment infinite.
 constexpr double kLargestUpdateNorm = 1e18;
 
-// So that no step creates kernels for the row count it happens to have.
-void prepare_gradients(const Model& model, const WeightLayout& layout) {
+// So that no step creates kernels for the row count it happens to have. scratch: floats for a part
+// of a matrix; 0: matrices are not divided.
+void prepare_gradients(const Model& model, const WeightLayout& layout, int64_t scratch) {
   const auto prepare = [&](int64_t offset, const SliceRule& r) {
     layout.for_each_trained(offset, r.n * r.k, [&](const TrainedRun& run) {
-      prepare_gradient(model.compute(), {run.size / r.k, r.k, r.n});
+      const int64_t part = scratch == 0 ? run.size : RoundedGradients::part_elements(scratch, r.k);
+      for (const int64_t size : {std::min(part, run.size), (run.size - 1) % part + 1})
+        prepare_gradient(model.compute(), {size / r.k, r.k, r.n});
     });
   };
   for (int64_t l = 0; l < model.config().layers; ++l) {
@@ -38,7 +42,9 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
   const MomentBytes moments = AdamwState::moment_bytes(layout, options.optimizer);
   const PackedShapes backward = plan_backward_shapes(shape.device, shape.config, shape.compute());
   const ArenaPlan workspace = plan_train_buffers(shape, options);
-  return {.gradients = AdamwState::gradient_bytes(total),
+  const GradientBytes gradients = AdamwState::gradient_bytes(layout, options.optimizer.grad_dtype);
+  return {.gradients = gradients.values,
+          .gradient_scratch = gradients.scratch,
           .optimizer = moments.device,
           .optimizer_host = moments.host,
           .optimizer_staging = moments.staging,
@@ -52,16 +58,17 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
 }
 
 Learner::Learner(Model& model, const TrainableRule& trainable, BackwardPacking packing,
-                 const OptimizerOptions& optimizer)
+                 const OptimizerOptions& optimizer, std::byte* lent)
     : model_(model),
       layout_(model.config(), trainable),
       runs_(update_runs(layout_, optimizer)),
-      state_(layout_, optimizer, model.compute()),
+      state_(layout_, optimizer, model.compute(), lent),
       muon_(runs_.matrices, model.compute()),
       averages_(layout_, optimizer.ema, model.master(), model.compute()),
       backward_(model, packing) {
   RL_CHECK(!model.frozen());
-  prepare_gradients(model, layout_);
+  const bool in_parts = optimizer.grad_dtype == GradDtype::kBf16;
+  prepare_gradients(model, layout_, in_parts ? RoundedGradients::scratch_floats(layout_) : 0);
 }
 
 std::vector<std::span<std::byte>> Learner::memory() const {
@@ -75,8 +82,18 @@ std::vector<std::span<std::byte>> Learner::memory() const {
 void Learner::prepare() {
   stage();
   backward_.prepare();
-  state_.zero_gradients();
+  state_.zero_gradients(optimizer_steps_ + 1);
 }
+
+void Learner::sleep(bool holds_gradients) {
+  std::vector<Arena*> kept = state_.kept(holds_gradients);
+  std::vector<Arena*> dropped = state_.dropped(holds_gradients);
+  kept.push_back(&averages_.arena());
+  dropped.push_back(&muon_.arena());
+  asleep_.sleep(model_.compute(), std::move(kept), std::move(dropped));
+}
+
+void Learner::wake() { asleep_.wake(model_.compute()); }
 
 Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
   const double norm = finite_loss ? state_.gradient_norm() : 0;
@@ -102,9 +119,9 @@ void Learner::apply(const StepOptions& options, const AdamwStepInput& input) {
   const MuonStep step{options.optimizer.muon, input.lr, options.adamw.weight_decay,
                       input.grad_scale};
   for (const MuonMatrix& m : muon_.matrices()) {
-    muon_.update(step, m,
-                 {model_.master() + m.run.master, state_.first_moments(m.run),
-                  gradients().data() + m.run.gradient});
+    muon_.update(
+        step, m,
+        {model_.master() + m.run.master, state_.first_moments(m.run), state_.run_gradients(m.run)});
   }
   averages_.update(model_.master());
 }
@@ -146,7 +163,8 @@ CheckpointArrays Learner::arrays() {
 
 void Learner::loaded(const TrainerCounters& counters) {
   lost_.clear();
-  state_.zero_gradients();
+  state_.zero_gradients(optimizer_steps_ + 1);
+  state_.free_gradients();
   optimizer_steps_ = counters.optimizer_steps;
   skipped_steps_ = counters.skipped_steps;
   model_.publish_as(counters.weight_version);
@@ -154,7 +172,8 @@ void Learner::loaded(const TrainerCounters& counters) {
 
 void Learner::load_failed(bool moments_lost, const std::string& path) {
   if (moments_lost) lost_ = path;
-  state_.zero_gradients();
+  state_.zero_gradients(optimizer_steps_ + 1);
+  state_.free_gradients();
 }
 
 void Learner::require_whole() const {

@@ -15,6 +15,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/optimizer/adamw_state.h"
 #include "train/optimizer/ema_weights.h"
+#include "train/optimizer/host_copy.h"
 #include "train/optimizer/muon_steps.h"
 #include "train/options/step_options.h"
 #include "train/options/trainer_options.h"
@@ -29,19 +30,25 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options);
 class Learner {
  public:
   // Reserves the backward packed weights, and of what is trained gradients and moments (zero) and,
-  // with optimizer.ema, averages.
+  // with optimizer.ema, averages. lent: AdamwState.
   explicit Learner(Model& model, const TrainableRule& trainable = {},
                    BackwardPacking packing = BackwardPacking::kByLayer,
-                   const OptimizerOptions& optimizer = {});
+                   const OptimizerOptions& optimizer = {}, std::byte* lent = nullptr);
 
   Model& model() const { return model_; }
-  DeviceFloats gradients() const { return state_.gradients(); }
+  AdamwState& state() { return state_; }
+  const AdamwState& state() const { return state_; }
   const WeightLayout& layout() const { return layout_; }
-  MicroBatchPass::Training training() { return {model_, backward_, gradients().data(), &layout_}; }
+  MicroBatchPass::Training training() { return {model_, backward_, state_.sink(), &layout_}; }
   std::vector<std::span<std::byte>> memory() const;
 
   // Packs what is stale and zeroes the gradients.
   void prepare();
+  // Between updates: averages, moments and, if they are held, gradients go to memory of the host,
+  // in an arena "optimizer states, asleep", and the memory of the device to the system. Nothing but
+  // wake() may follow, which restores every bit. An error leaves the learner as it was.
+  void sleep(bool holds_gradients);
+  void wake();
   struct Outcome {
     bool applied = false;
     double grad_norm = 0;  // before clipping; valid only if applied, as is lr
@@ -95,6 +102,7 @@ class Learner {
   Muon muon_;
   EmaWeights averages_;
   BackwardWeights backward_;
+  HostCopy asleep_;
   std::string lost_;  // not empty: the checkpoint whose failed load corrupted the moments
   int64_t optimizer_steps_ = 0, skipped_steps_ = 0;
   std::optional<uint64_t>

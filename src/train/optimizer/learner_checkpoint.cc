@@ -25,13 +25,18 @@ CheckpointDraft draft_learners(const CheckpointMeta& meta, std::span<Learner* co
 CheckpointMeta load_learners(FileSystem& fs, const std::string& path,
                              const std::string& config_digest, std::span<Learner* const> learners) {
   CheckpointTarget target;
-  for (Learner* learner : learners)
-    target.models.push_back({learner->arrays(), learner->gradients()});
+  for (Learner* learner : learners) {
+    learner->state().hold_gradients();
+    target.models.push_back({learner->arrays(), learner->state().gradients()});
+  }
   CheckpointState loaded;
   try {
     loaded = load_checkpoint(fs, path, config_digest, target);
   } catch (...) {
-    for (Learner* learner : learners) learner->load_failed(target.moments_lost, path);
+    for (Learner* learner : learners) {
+      if (target.masters_lost) learner->masters_read();
+      learner->load_failed(target.moments_lost, path);
+    }
     throw;
   }
   // Mark all of them first: packing one may fail.

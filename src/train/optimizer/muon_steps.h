@@ -26,6 +26,7 @@ class Muon {
 
   std::span<const MuonMatrix> matrices() const { return matrices_; }
   std::span<std::byte> memory() const { return workspace_.span(); }
+  Arena& arena() { return workspace_; }  // which means nothing between calls
   // Arrays of one matrix, (rows, columns).
   struct Operands {
     float *weights, *momentum;

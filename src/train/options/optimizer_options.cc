@@ -37,6 +37,8 @@ void require_same_states(const OptimizerOptions& now, const OptimizerOptions& ne
   };
   require(now.kind == next.kind, "optimizer.name");
   require(now.state_dtype == next.state_dtype, "optimizer.state_dtype");
+  require(now.grad_dtype == next.grad_dtype, "trainer.grad_dtype");
+  require(now.frees_gradients == next.frees_gradients, "trainer.free_grad_buffers_on_publish");
   require(now.offload.on == next.offload.on, "optimizer.cpu_offload");
   require(now.offload == next.offload, "optimizer.cpu_offload_fraction");
   require(now.no_decay == next.no_decay, "optimizer.no_decay");

@@ -11,6 +11,7 @@ namespace rl {
 
 enum class OptimizerKind : uint8_t { kAdamw, kMuon };
 enum class StateDtype : uint8_t { kF32, kBf16, kInt8 };
+enum class GradDtype : uint8_t { kF32, kBf16 };
 
 // optimizer.cpu_offload: moments of a part of the parameters are in the host's memory, and their
 // steps are taken there.
@@ -25,8 +26,11 @@ struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::kAdamw;  // optimizer.name
   MuonParams muon = {};
   StateDtype state_dtype = StateDtype::kF32;  // of moments
-  uint64_t seed = 0;                          // runtime.seed: rounding of moments
-  uint32_t stream = 0;                        // of that, apart from other models
+  GradDtype grad_dtype = GradDtype::kF32;     // trainer.grad_dtype
+  // trainer.free_grad_buffers_on_publish: between updates gradients have no memory.
+  bool frees_gradients = false;
+  uint64_t seed = 0;    // runtime.seed: rounding of moments and gradients
+  uint32_t stream = 0;  // of that, apart from other models
   OffloadOptions offload = {};
   // optimizer.no_decay: parameters without weight decay. Patterns as in formats/trainable.h, and
   // the words of train/options/update_runs.h.

@@ -69,6 +69,7 @@ void validate(const TrainerOptions& options);
 
 struct TrainerSizes {
   uint64_t gradients = 0;            // arena "gradients"
+  uint64_t gradient_scratch = 0;     // arena "gradient scratch"
   uint64_t optimizer = 0;            // arena "optimizer states"
   uint64_t optimizer_host = 0;       // arena "optimizer states, host"
   uint64_t optimizer_staging = 0;    // arena "optimizer staging, host"
@@ -80,8 +81,8 @@ struct TrainerSizes {
   std::vector<ArenaPlan::Region> workspace_regions;
   uint64_t host_workspace = 0;  // the same in host memory: activations that do not stay
   uint64_t persistent() const {
-    return gradients + optimizer + optimizer_host + optimizer_staging + optimizer_workspace +
-           averages + packed_backward;
+    return gradients + gradient_scratch + optimizer + optimizer_host + optimizer_staging +
+           optimizer_workspace + averages + packed_backward;
   }
 };
 

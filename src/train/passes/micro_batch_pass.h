@@ -45,7 +45,7 @@ class MicroBatchPass {
   struct Training {
     Model& model;
     BackwardWeights& packed;
-    float* gradients;                      // accumulated
+    GradientSink gradients;                // accumulated
     const WeightLayout* layout = nullptr;  // what is trained; null: everything
   };
   struct Times {

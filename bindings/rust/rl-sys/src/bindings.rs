@@ -1856,6 +1856,8 @@ extern "C" {
         version: *mut u64,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_trainer_sleep(trainer: *mut rl_trainer, err: *mut *mut rl_error) -> rl_status;
+    pub fn rl_trainer_wake(trainer: *mut rl_trainer, err: *mut *mut rl_error) -> rl_status;
     pub fn rl_algo_tokens_init(tokens: *mut rl_algo_tokens, size: usize);
     pub fn rl_algo_loss_init(loss: *mut rl_algo_loss, size: usize);
     pub fn rl_algo_advantages(

@@ -245,6 +245,19 @@ impl Trainer {
         unsafe { value_of!(0, rl_trainer_publish(self.as_ptr())) }
     }
 
+    /// Gives memory back between steps until [`Trainer::wake`]: optimizer states, averages and held
+    /// gradients move to the host's memory.
+    pub fn sleep(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_trainer_sleep(self.as_ptr())) }
+    }
+
+    /// Everything is where it was, bit for bit.
+    pub fn wake(&self) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_trainer_wake(self.as_ptr())) }
+    }
+
     /// Advantages by the host, for `algo.advantage = custom`, from the next step on; called by the
     /// thread that steps. It fills an entry for each token; false or a panic fails the step as
     /// [`Status::Cancelled`](crate::Status::Cancelled).

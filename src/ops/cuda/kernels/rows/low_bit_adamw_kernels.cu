@@ -1,13 +1,10 @@
-// An element's word is computed by its own thread, which takes one of the four words of a Philox
-// output.
-#include <bit>
-
-#include "core/rng.h"
+// Elements for themselves; blocks of 8-bit moments exchange their maxima.
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/kernel.h"
 #include "device/cuda/lang/launch.h"
 #include "ops/cuda/kernels/rows/element_blocks.h"
 #include "ops/cuda/kernels/rows/low_bit_adamw_kernels.h"
+#include "ops/cuda/kernels/rows/rounding_bits.h"
 
 namespace rl::cuda {
 namespace {
@@ -18,15 +15,6 @@ struct Moments {
   float m, v;
 };
 
-RL_DEVICE uint32_t word_of(const RoundingWords& r, uint64_t block, int element) {
-  constexpr int kOutputs = kLowBitBlock / 4;
-  const uint64_t counter = block * kOutputs + static_cast<uint64_t>(element % kOutputs);
-  const PhiloxBlock words = philox4x32_10(
-      {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), r.step, r.stream},
-      r.key);
-  return words[static_cast<size_t>(element / kOutputs)];
-}
-
 RL_DEVICE Moments next_moments(const AdamwStep& c, Moments now, float grad) {
   const float g = c.grad_scale * grad;
   return {now.m + (g - now.m) * c.one_minus_beta1, now.v * c.beta2 + (c.one_minus_beta2 * g) * g};
@@ -34,13 +22,6 @@ RL_DEVICE Moments next_moments(const AdamwStep& c, Moments now, float grad) {
 RL_DEVICE float next_param(const AdamwStep& c, float p, Moments next) {
   const float denominator = sqrt_of(next.v) / c.sqrt_bias_correction2 + c.eps;
   return p * c.decay_factor + (c.minus_step_size * next.m) / denominator;
-}
-
-RL_DEVICE float value_of_bf16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-RL_DEVICE uint16_t rounded_bf16(float x, uint32_t random16) {
-  return static_cast<uint16_t>((std::bit_cast<uint32_t>(x) + random16) >> 16);
 }
 
 RL_KERNEL void adamw_bf16_kernel(AdamwBf16Params p) {

@@ -6,20 +6,14 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
-#include <array>
 #include <cstdint>
 
 #include "algo/optimizers/adamw.h"
+#include "ops/cuda/kernels/rows/rounding_words.h"
 
 namespace rl::cuda {
 
-inline constexpr int kLowBitBlock = 256;  // elements that share random words and scales
-
-// RoundingKey of algo/optimizers/rounding.h.
-struct RoundingWords {
-  std::array<uint32_t, 2> key;
-  uint32_t step, stream;
-};
+inline constexpr int kLowBitBlock = kWordBlock;  // elements that share scales
 
 struct AdamwBf16Params {
   AdamwStep step;

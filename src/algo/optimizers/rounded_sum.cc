@@ -1,0 +1,47 @@
+// Loops over blocks of random words, each one loop of whole vectors.
+#include "algo/optimizers/rounded_sum.h"
+
+#include <algorithm>
+
+#include "algo/wide.h"
+
+namespace rl {
+namespace {
+
+constexpr uint16_t kNan = 0x7fc0;
+
+RL_WIDE_INLINE inline void add_part(const uint32_t* words, const RoundedSum& a, int64_t at,
+                                    int64_t count) {
+  float* __restrict from = a.from + at;
+  uint16_t* __restrict to = a.to + at;
+  for (int64_t i = 0; i < count; ++i) {
+    const float sum = bf16_value(to[i]) + from[i];
+    const uint16_t rounded = round_bf16(sum, words[i] & 0xffffu);
+    to[i] = sum == sum ? rounded : kNan;
+    from[i] = 0;
+  }
+}
+
+}  // namespace
+
+void add_rounded(const RoundingKey& key, const RoundedSum& a) {
+  wide::run([&]() RL_WIDE_INLINE {
+    uint32_t words[kRoundingBlock];
+    for (int64_t at = 0; at < a.count;) {
+      const uint64_t place = a.index + static_cast<uint64_t>(at);
+      const auto skip = static_cast<int64_t>(place % kRoundingBlock);
+      const int64_t part = std::min(kRoundingBlock - skip, a.count - at);
+      rounding_words(key, place / kRoundingBlock, words);
+      add_part(words + skip, a, at, part);
+      at += part;
+    }
+  });
+}
+
+void widen_bf16(const uint16_t* from, float* to, int64_t count) {
+  wide::run([&]() RL_WIDE_INLINE {
+    for (int64_t i = 0; i < count; ++i) to[i] = bf16_value(from[i]);
+  });
+}
+
+}  // namespace rl
