@@ -127,7 +127,7 @@ void Planner::add_checkpoint_copy(const TrainerSizes& policy) {
   };
   uint64_t bytes = copied(policy, contents.model || contents.hf_model);
   if (has_critic()) bytes += copied(critic_sizes(min_tokens()), contents.model);
-  if (bytes != 0) always_.push_back({kCheckpointCopy, "always", bytes, {}, MemorySpace::kHost});
+  if (bytes != 0) always_.push_back({kCheckpointCopy, "always", bytes});
 }
 
 // What a learner reserves.

@@ -16,7 +16,7 @@ class CriticRole {
  public:
   struct Memory {          // shared with the trainer
     std::byte* workspace;  // plan.train_workspace_bytes
-    std::byte* host;       // plan.host_bytes, or null
+    std::byte* host;       // plan.host_workspace_bytes, or null
     std::byte* gradients;  // MemoryPlan::lent_gradients()
   };
   // Null unless algo.advantage is gae. The caller holds the compute lease.
