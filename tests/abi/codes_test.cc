@@ -556,6 +556,8 @@ TEST(Codes, OfCallsBesideATrainingStep) {
     EXPECT_EQ(train(other, host.batch, &event, nullptr), RL_BUSY);
     parts.expect_busy(unsaved);
     EXPECT_EQ(rl_trainer_publish(other, &number, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_trainer_sleep(other, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_trainer_wake(other, nullptr), RL_BUSY);
     EXPECT_EQ(
         rl_trainer_save_critic(other, unsaved.data(), unsaved.size(), RL_DTYPE_F32, 0, nullptr),
         RL_BUSY);

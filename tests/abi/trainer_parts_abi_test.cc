@@ -333,6 +333,31 @@ TEST(AbiCheckpoints, AStateThatCouldNotBeLoadedIsNotSaved) {
   EXPECT_FALSE(std::filesystem::exists(dir));
 }
 
+TEST(AbiTrainerSleep, KeepsStatesAndHeldGradients) {
+  const Process awake(0, 2), sleeps(0, 2);
+  awake.train();
+  awake.train();
+  sleeps.train();
+  EXPECT_RL_OK(sleeps.backward(0, 0, &err));
+  EXPECT_RL_OK(rl_trainer_sleep(sleeps.trainer, &err));
+  EXPECT_RL_OK(rl_trainer_sleep(sleeps.trainer, &err));
+  rl_event* event = nullptr;
+  rl_bytes* bytes = nullptr;
+  rl_tensor* tensor = nullptr;
+  EXPECT_EQ(train(sleeps.trainer, sleeps.batch, &event, nullptr), RL_FAILED_PRECONDITION);
+  EXPECT_EQ(rl_trainer_apply(sleeps.trainer, &event, nullptr), RL_FAILED_PRECONDITION);
+  EXPECT_EQ(rl_trainer_gradient(sleeps.trainer, "", 0, nullptr, &tensor, nullptr),
+            RL_FAILED_PRECONDITION);
+  EXPECT_EQ(save(sleeps.trainer, RL_TEST_OUTPUT "/none", "", 0, &bytes, nullptr),
+            RL_FAILED_PRECONDITION);
+  EXPECT_EQ(rl_trainer_load(sleeps.trainer, "/nowhere", RL_NUL_TERMINATED, &bytes, nullptr),
+            RL_FAILED_PRECONDITION);
+  EXPECT_RL_OK(rl_trainer_wake(sleeps.trainer, &err));
+  EXPECT_RL_OK(rl_trainer_wake(sleeps.trainer, &err));
+  sleeps.apply();
+  EXPECT_EQ(sleeps.digest(), awake.digest());
+}
+
 TEST(AbiTrainerOptions, ChangeBetweenSteps) {
   const Process changed(0, 2), slower(0, 2, {{"optimizer.lr", "1e-4"}});
   set(changed.options, "optimizer.lr", "1e-4");

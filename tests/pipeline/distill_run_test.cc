@@ -203,7 +203,7 @@ TEST_P(RowDistill, IsPlannedResumedAndReplayed) {
   uint64_t kept = 0;
   for (const PlanEntry& e : plan.parts) kept += e.name == "rows of the teacher" ? e.bytes : 0;
   EXPECT_GT(kept, 0u);
-  EXPECT_EQ(plan.train_workspace_bytes, plan.teacher_kept_offset + kept);
+  EXPECT_EQ(plan.train_workspace_bytes, plan.train_offsets.teacher_kept + kept);
   const uint64_t digest = planned_digest(o, plan);
   {
     Replay replay(o);

@@ -224,10 +224,9 @@ EngineSetMemory MemoryPlan::engine_memory(std::byte* begin) const {
 }
 
 std::byte* MemoryPlan::lent_gradients(const std::string& role, std::byte* workspace) const {
-  for (const LentGradients& g : lent) {
-    if (g.role == role) return workspace + g.offset;
-  }
-  return nullptr;
+  const uint64_t offset =
+      role == "critic" ? train_offsets.critic_gradients : train_offsets.policy_gradients;
+  return offset != 0 ? workspace + offset : nullptr;
 }
 
 uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
@@ -270,13 +269,12 @@ PlanModels plan_models(const Settings& settings, const ModelConfig& policy, File
 namespace {
 
 void set_lent_gradients(const Planner& p, MemoryPlan& plan) {
-  uint64_t at = CheckedU64(p.pass_bytes(plan.max_tokens)).align_up(ArenaPlan::kAlignment).get();
-  for (const char* role : {"policy", "critic"}) {
-    const uint64_t bytes = p.lent_gradient_bytes(role);
-    if (bytes == 0) continue;
-    plan.lent.push_back({role, at});
-    at += bytes;
-  }
+  const uint64_t policy = p.lent_gradient_bytes("policy");
+  if (policy == 0) return;
+  WorkspaceOffsets& at = plan.train_offsets;
+  at.policy_gradients =
+      CheckedU64(p.pass_bytes(plan.max_tokens)).align_up(ArenaPlan::kAlignment).get();
+  if (p.has_critic()) at.critic_gradients = at.policy_gradients + policy;
 }
 
 // Chooses the engines' blocks and the rows of a micro-batch. If engines and training do not share
@@ -301,7 +299,7 @@ void choose_sizes(const PlanRequest& request, const Planner& p, uint64_t budget,
     plan.train_workspace_bytes = p.train_bytes(plan.max_tokens);
     set_lent_gradients(p, plan);
     if (p.teacher_kept_bytes(plan.max_tokens) != 0) {
-      plan.teacher_kept_offset = p.teacher_kept_offset(plan.max_tokens);
+      plan.train_offsets.teacher_kept = p.teacher_kept_offset(plan.max_tokens);
     }
   }
   if (p.has_engine() && !apart) size_engines(p, plan.train_workspace_bytes, 0);

@@ -65,6 +65,14 @@ inline constexpr const char* kHostWorkspace = "host workspace";
 // That of checkpoint.async, in host memory as well; runtime.memory_budget_bytes counts it.
 inline constexpr const char* kCheckpointCopy = "checkpoint copy";
 
+// Into the training workspace; 0: nothing lies there.
+struct WorkspaceOffsets {
+  uint64_t teacher_kept = 0;  // what a teacher of whole rows keeps
+  // With trainer.free_grad_buffers_on_publish a pipeline's gradients are behind all else, so that
+  // rollout has their memory.
+  uint64_t policy_gradients = 0, critic_gradients = 0;
+};
+
 struct MemoryPlan {
   OptionSet options;                         // that it was made for
   std::vector<PlanEntry> arenas;             // as the ledger will list them
@@ -89,16 +97,9 @@ struct MemoryPlan {
   uint64_t kv_bytes = 0;  // of all engines together, as is engine_workspace_bytes
   uint64_t engine_workspace_bytes = 0;
   uint64_t train_workspace_bytes = 0;  // of forwards without a trainer, too
-  uint64_t teacher_kept_offset = 0;    // into the training workspace, with a teacher of whole rows
 
-  // With trainer.free_grad_buffers_on_publish a pipeline's gradients are in the training workspace,
-  // behind all else, so that rollout has their memory. Offset of the policy's and of the critic's.
-  struct LentGradients {
-    std::string role;
-    uint64_t offset = 0;
-  };
-  std::vector<LentGradients> lent;
-  // Null if the role's gradients have arenas of their own.
+  WorkspaceOffsets train_offsets;
+  // Null if the role's gradients have arenas of their own. workspace: of training.
   std::byte* lent_gradients(const std::string& role, std::byte* workspace) const;
 
   // The device that computes, if it has memory of its own: then a budget bounds what lies there,

@@ -27,7 +27,7 @@ uint64_t workspace_in(const MemoryPlan& plan, const std::string& phase) {
 
 std::vector<PlanEntry> plan_phases(const MemoryPlan& plan) {
   const bool generates = plan.num_engines != 0,
-             trains = plan.bytes_of("gradients") != 0 || !plan.lent.empty();
+             trains = plan.bytes_of("gradients") != 0 || plan.train_offsets.policy_gradients != 0;
   std::vector<std::string> names = {"start-up"};
   if (generates) names.emplace_back("rollout");
   if (trains || (!generates && plan.max_tokens != 0)) names.emplace_back("log-prob");

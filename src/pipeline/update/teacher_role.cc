@@ -24,7 +24,7 @@ TeacherRole::TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model
   const PassContext context{&policy.runtime().tracer(), TraceLane::kTrain, &clock_,
                             &policy.runtime().compute_queue()};
   if (distills_rows(settings)) {
-    const RowTeacher::Memory memory{workspace, workspace + plan.teacher_kept_offset};
+    const RowTeacher::Memory memory{workspace, workspace + plan.train_offsets.teacher_kept};
     rows_.emplace(*model_, trainer, memory, context);
   } else {
     sampled_.emplace(*model_, trainer, workspace, context);
