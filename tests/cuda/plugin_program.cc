@@ -52,6 +52,7 @@ rl_options* options_on_gpu() {
   set("model.path", RL_FIXTURES "/models/llama");
   set("model.dtype", "fp32");
   set("engine.max_model_len", "64");
+  set("sampling.max_new_tokens", "16");
   return options;
 }
 
