@@ -84,6 +84,7 @@ TEST_F(CudaLayer, AnArenaIsClearedAfterTheWorkOnIt) {
     RL_CUDA(cudaMemsetAsync(arena.data(), 5, 4096, stream.get()));
     arena.decommit();
     stream.wait();
+    arena.commit();
     std::vector<unsigned char> bytes(4096, 1);
     RL_CUDA(cudaMemcpy(bytes.data(), arena.data(), bytes.size(), cudaMemcpyDeviceToHost));
     EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), 0), 0) << "seed " << seed;

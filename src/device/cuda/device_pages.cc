@@ -34,9 +34,7 @@ DevicePages::~DevicePages() {
 }
 
 void DevicePages::drop() noexcept {
-  if (!mapped_) return;
-  static_cast<void>(driver().MemUnmap(address_, bytes_));
-  mapped_ = false;
+  if (mapped_ && driver().MemUnmap(address_, bytes_) == CUDA_SUCCESS) mapped_ = false;
 }
 
 void DevicePages::map() {

@@ -62,7 +62,7 @@ struct PlanEntry {
 
 // The arena in host memory: activations that leave the device.
 inline constexpr const char* kHostWorkspace = "host workspace";
-// That of checkpoint.async, in host memory as well; runtime.memory_budget_bytes counts it.
+// That of checkpoint.async, in host memory as well.
 inline constexpr const char* kCheckpointCopy = "checkpoint copy";
 
 // Into the training workspace; 0: nothing lies there.
