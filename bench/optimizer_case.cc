@@ -6,7 +6,7 @@
 namespace rl::bench {
 namespace {
 
-constexpr int64_t kArrays = 4;  // weights, gradients, first and second moments
+constexpr int64_t kArrays = 4;                    // weights, gradients, first and second moments
 constexpr int64_t kSmallCopy = int64_t{1} << 14;  // floats
 
 }  // namespace

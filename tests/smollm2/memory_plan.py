@@ -52,6 +52,11 @@ CONFIGURATIONS = {
     "whole_chunks": ({"trainer.logprob_chunk_tokens": 0},),
     "moments_bf16": ({"optimizer.state_dtype": "bf16"},),
     "moments_int8": ({"optimizer.state_dtype": "int8", **FULL}, "quick"),
+    "gradients_bf16": ({"trainer.grad_dtype": "bf16"},),
+    "gradients_lent": ({"trainer.free_grad_buffers_on_publish": True},),
+    "least": ({"optimizer.state_dtype": "int8", "trainer.grad_dtype": "bf16", **FULL,
+               "trainer.recompute_loss": True, "trainer.free_grad_buffers_on_publish": True},),
+    "checkpoint_meanwhile": ({"checkpoint.async": True, "checkpoint.every_steps": 1},),
     "offload_half": ({"optimizer.cpu_offload": True, "optimizer.cpu_offload_fraction": "0.5"},),
     "offload_all": ({"optimizer.cpu_offload": True, "optimizer.overlap_d2h_h2d": True},),
     "muon": ({"optimizer.name": "muon"},),
@@ -85,11 +90,13 @@ def options_of(name, data, steps):
     options["model.path"] = os.environ["RL_SMOLLM2_GGUF"]
     options["data.path"] = data
     options["pipeline.total_steps"] = steps
+    if "checkpoint.async" in settings:
+        options["checkpoint.dir"] = str(pathlib.Path(data).parent / name)
     return options
 
 
 def turn_knobs(options):
-    """Turns the knobs of the refusal in their order, until the plan fits. Returns what it turned."""
+    """Turns the knobs of the refusal in their order, so that the plan fits; returns what it set."""
     import rl
     try:
         rl.Plan(options, rl.Use.PIPELINE)

@@ -92,9 +92,11 @@ KNOBS = {
     "engine.memory_fraction": ["0.2", "0.5"], "engine.max_num_batched_tokens": ["128", "512"],
     "engine.max_num_seqs": ["4", "8", "16"], "trainer.backward_weights": ["by_layer"],
     "trainer.recompute_granularity": ["selective", "full"],
-    "trainer.recompute_loss": ["true"], "runtime.threads": ["1"],
+    "trainer.recompute_loss": ["true"], "trainer.free_grad_buffers_on_publish": ["true"],
+    "runtime.threads": ["1"],
     "trainer.max_tokens_per_device": ["128", "256", "512", "1024"],
-    "trainer.logprob_chunk_tokens": ["64", "256", "1024"], "optimizer.state_dtype": ["bf16", "int8"],
+    "trainer.logprob_chunk_tokens": ["64", "256", "1024"],
+    "optimizer.state_dtype": ["bf16", "int8"], "trainer.grad_dtype": ["bf16"],
     "model.dtype": ["bf16"],
 }
 
