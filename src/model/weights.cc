@@ -56,6 +56,28 @@ int64_t layer_of(const std::string& name) {
   return std::stoll(name.substr(prefix.size()));
 }
 
+// Tensors in the order of their masters: those of a layer by kLayerParts. Names are read once, as
+// a plan makes many layouts.
+std::vector<TensorInfo> in_order(std::vector<TensorInfo> tensors) {
+  struct Place {
+    int64_t layer;
+    const LayerPart* part;
+    size_t index;
+  };
+  std::vector<Place> places;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const int64_t layer = layer_of(tensors[i].name);
+    places.push_back({layer, layer >= 0 ? &part_of(tensors[i].name) : nullptr, i});
+  }
+  std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return a.layer >= 0 && a.layer == b.layer && a.part < b.part;
+  });
+  std::vector<TensorInfo> sorted;
+  sorted.reserve(tensors.size());
+  for (const Place& p : places) sorted.push_back(std::move(tensors[p.index]));
+  return sorted;
+}
+
 // Extends a run by the next one if that follows it in both arrays.
 bool extend(TrainedRun& run, const TrainedRun& next) {
   if (run.master + run.size != next.master || run.gradient + run.size != next.gradient)
@@ -68,11 +90,7 @@ bool extend(TrainedRun& run, const TrainedRun& next) {
 
 WeightLayout::WeightLayout(const ModelConfig& config, const TrainableRule& rule) {
   layers_.resize(config.layers);
-  std::vector<TensorInfo> tensors = expected_tensors(config);
-  std::stable_sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
-    const int64_t la = layer_of(a.name), lb = layer_of(b.name);
-    return la >= 0 && la == lb && &part_of(a.name) < &part_of(b.name);
-  });
+  const std::vector<TensorInfo> tensors = in_order(expected_tensors(config));
   const std::vector<bool> trained = trainable_tensors(rule, tensors);
   first_trained_layer_ = config.layers;
   for (size_t i = 0; i < tensors.size(); ++i) place(tensors[i], trained[i]);

@@ -1,7 +1,7 @@
 // The search. Without a limit of memory the time of a step is the sum of the engine's and the
 // trainer's, and no plan within a budget is faster than that. So combinations are planned in the
 // order of this sum, and the first sum that is no smaller than a time already found ends the
-// search.
+// search. Settings of the trainer whose own bytes exceed the budget are in no combination.
 #include "pipeline/plan/fit.h"
 
 #include <algorithm>
@@ -122,25 +122,37 @@ class Search {
     }
   }
 
-  StepSeconds unlimited(const Turned& both, const Turned& other) const {
+  // Seconds without a limit of memory; kNever for what options refuse.
+  double rollout_seconds(const Turned& both, const Turned& engine) const {
     try {
-      const Planner p = turned(request_, {&both, &other}).value().planner();
-      return step_seconds(p, {p.max_tokens(), p.has_engine() ? p.max_blocks() : 0}, rates_);
+      return unlimited(turned(request_, {&both, &engine}).value().planner()).rollout;
     } catch (const std::exception&) {
-      return {kNever, 0, kNever, 0, 0};
+      return kNever;
     }
   }
+  // The same of all other phases; kNever also if no engine leaves enough memory for the trainer.
+  double other_seconds(const Turned& both, const Turned& trainer) const {
+    try {
+      const Planner p = turned(request_, {&both, &trainer}).value().planner();
+      const uint64_t budget = usable_budget(p.settings());
+      if (budget != 0 && p.always_bytes() + p.train_bytes(p.min_tokens()) > budget) return kNever;
+      const StepSeconds s = unlimited(p);
+      return s.logprob + s.train + s.update + s.publish;
+    } catch (const std::exception&) {
+      return kNever;
+    }
+  }
+  StepSeconds unlimited(const Planner& p) const {
+    return step_seconds(p, {p.max_tokens(), p.has_engine() ? p.max_blocks() : 0}, rates_);
+  }
 
-  // Those that options allow, the fastest first.
+  // Those that options allow and whose trainer can fit, the fastest first.
   std::vector<Combination> combinations() const {
     std::vector<Combination> all;
     for (uint32_t b = 0; b < both_.size(); ++b) {
       std::vector<double> rollout, rest;
-      for (const Turned& e : engine_) rollout.push_back(unlimited(both_[b], e).rollout);
-      for (const Turned& t : trainer_) {
-        const StepSeconds s = unlimited(both_[b], t);
-        rest.push_back(s.logprob + s.train + s.update + s.publish);
-      }
+      for (const Turned& e : engine_) rollout.push_back(rollout_seconds(both_[b], e));
+      for (const Turned& t : trainer_) rest.push_back(other_seconds(both_[b], t));
       for (uint32_t e = 0; e < engine_.size(); ++e) {
         for (uint32_t t = 0; t < trainer_.size(); ++t) {
           const double least = rollout[e] + rest[t];
