@@ -214,7 +214,6 @@ RL_SAME(RL_DTYPE_BF16, ElementType::kBf16);
 RL_SAME(RL_DTYPE_I32, ElementType::kI32);
 RL_SAME(RL_DEVICE_CPU, DeviceId::kCpu);
 RL_SAME(RL_DEVICE_CUDA, DeviceId::kCuda);
-RL_SAME(RL_DEVICE_CUDA, DeviceId::kCuda);
 RL_SAME(RL_PURPOSE_TRAIN, Purpose::kTrain);
 RL_SAME(RL_PURPOSE_EVAL, Purpose::kEval);
 RL_SAME(RL_FINISH_NONE, FinishReason::kNone);

@@ -157,7 +157,7 @@ def main():
         least = least_budget(runtime, machine, data, 256 * MIB, default)
         print(f"defaults take {default // MIB} MiB, the least budget is {least // MIB} MiB")
         for i in range(arguments.budgets):
-            budget = least + i * (2 * default - least) // (arguments.budgets - 1)
+            budget = least + i * (2 * default - least) // max(1, arguments.budgets - 1)
             proposed, estimate, took = fitted(runtime, machine, data, budget)
             print(f"{budget // MIB} MiB, found in {took:.2f} s, estimated {estimate:.2f} s a step: "
                   f"{proposed}")
