@@ -9,7 +9,6 @@ namespace rl {
 namespace {
 
 constexpr int64_t kAlign = 16;  // floats of a cache line
-constexpr uint16_t kNan = 0x7fc0;
 
 int64_t aligned(int64_t floats) { return (floats + kAlign - 1) / kAlign * kAlign; }
 
@@ -124,7 +123,7 @@ void RoundedGradients::write(std::span<const float> from) {
 }
 
 void RoundedGradients::spoil() {
-  if (memory_.count != 0) copy_bytes(compute_, {&kNan, memory_.values, sizeof kNan});
+  if (memory_.count != 0) copy_bytes(compute_, {&kBf16Nan, memory_.values, sizeof kBf16Nan});
 }
 
 }  // namespace rl

@@ -12,6 +12,7 @@
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
+#include "support/real_files.h"
 
 namespace rl {
 namespace {
@@ -67,25 +68,8 @@ TEST(AsyncCheckpoint, ItsFilesAreThoseOfARunThatStandsStill) {
   }
 }
 
-// Called from two threads at once, unlike a FaultFs.
-class PlainFs : public FileSystem {
- public:
-  std::unique_ptr<InputFile> open(const std::string& p) override { return real_fs().open(p); }
-  std::unique_ptr<OutputFile> create(const std::string& p) override { return real_fs().create(p); }
-  std::unique_ptr<OutputFile> append_to(const std::string& p) override {
-    return real_fs().append_to(p);
-  }
-  bool exists(const std::string& p) override { return real_fs().exists(p); }
-  bool is_directory(const std::string& p) override { return real_fs().is_directory(p); }
-  std::vector<std::string> list(const std::string& p) override { return real_fs().list(p); }
-  void make_directories(const std::string& p) override { real_fs().make_directories(p); }
-  void rename(const std::string& a, const std::string& b) override { real_fs().rename(a, b); }
-  void remove_all(const std::string& p) override { real_fs().remove_all(p); }
-  void sync_directory(const std::string& p) override { real_fs().sync_directory(p); }
-};
-
 // The files of the first step's checkpoint wait until they are let go.
-class HeldBack final : public PlainFs {
+class HeldBack final : public RealFiles {
  public:
   std::unique_ptr<OutputFile> create(const std::string& path) override {
     if (path.find("step_000001.partial") != std::string::npos) {
@@ -185,7 +169,7 @@ TEST(AsyncCheckpoint, ARequestedOneIsCompleteWhenTheCallReturns) {
 }
 
 // No room for the checkpoint of one step.
-class FullAtStep final : public PlainFs {
+class FullAtStep final : public RealFiles {
  public:
   explicit FullAtStep(std::string step) : step_(std::move(step)) {}
   std::unique_ptr<OutputFile> create(const std::string& path) override {

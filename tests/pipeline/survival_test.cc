@@ -6,6 +6,7 @@
 #include "pipeline/session/profiler_session.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
+#include "support/real_files.h"
 #include "tokenized_model.h"
 
 namespace rl {
@@ -67,24 +68,13 @@ TEST(Survival, SpecialTokensOfAPromptStandInItsText) {
 }
 
 // Fails the creation of one file by name, or does something else there.
-class FailingPath : public FileSystem {
+class FailingPath : public RealFiles {
  public:
   explicit FailingPath(std::string part) : part_(std::move(part)) {}
-  std::unique_ptr<InputFile> open(const std::string& p) override { return real_fs().open(p); }
   std::unique_ptr<OutputFile> create(const std::string& p) override {
     if (p.find(part_) != std::string::npos) on_create(p);
     return real_fs().create(p);
   }
-  std::unique_ptr<OutputFile> append_to(const std::string& p) override {
-    return real_fs().append_to(p);
-  }
-  bool exists(const std::string& p) override { return real_fs().exists(p); }
-  bool is_directory(const std::string& p) override { return real_fs().is_directory(p); }
-  std::vector<std::string> list(const std::string& p) override { return real_fs().list(p); }
-  void make_directories(const std::string& p) override { real_fs().make_directories(p); }
-  void rename(const std::string& a, const std::string& b) override { real_fs().rename(a, b); }
-  void remove_all(const std::string& p) override { real_fs().remove_all(p); }
-  void sync_directory(const std::string& p) override { real_fs().sync_directory(p); }
   Code code = Code::kIo;
   std::function<void(const std::string&)> on_create = [this](const std::string& p) {
     throw Error(code, "no room for " + p);

@@ -166,9 +166,9 @@ def faults(result, empty_bytes):
     return wrong
 
 
-def write_data(path):
+def write_data(path, num_rows=8):
     rows = [{"messages": [{"role": "user", "content": f"What is {a} + {20 - a}?"}], "tag": "20"}
-            for a in range(8)]
+            for a in range(num_rows)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 

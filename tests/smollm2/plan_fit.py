@@ -19,7 +19,9 @@ import sys
 import tempfile
 import time
 
-MIB = 2**20
+import memory_plan
+
+MIB = memory_plan.MIB
 LIMIT = 1.10
 PAIRS, OTHERS, STEPS = 3, 5, 3
 BASE = {
@@ -40,19 +42,7 @@ def options_of(data, settings):
 
 def run(data, settings):
     """Runs the steps; prints the seconds of the fastest after the first."""
-    import rl
-    options = options_of(data, settings)
-    runtime = rl.Runtime(options)
-    model = rl.Model(runtime, options)
-    pipeline = rl.Pipeline(model, options)
-    pipeline.start()
-    seconds = []
-    for event in pipeline:
-        if event.kind is rl.EventKind.SCORE:
-            event.score(1.0 / (1 + event.sample.slot))
-        if event.kind is rl.EventKind.STEP:
-            seconds.append(event.metrics["timing_s/step"])
-    print(min(seconds[1:]))
+    print(memory_plan.run_step(options_of(data, settings))["seconds"])
 
 
 def measured(data, settings):
@@ -143,13 +133,11 @@ def main():
     arguments = parser.parse_args()
     if not os.environ.get("RL_SMOLLM2_GGUF"):
         print("skipped: RL_SMOLLM2_GGUF is not set: the model file is not here")
-        return 77
+        return memory_plan.SKIPPED
     chance, failed = random.Random(arguments.seed), 0
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "data.jsonl"
-        rows = [{"messages": [{"role": "user", "content": f"What is {a} + {20 - a}?"}], "tag": "20"}
-                for a in range(16)]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        memory_plan.write_data(path, 16)
         data = str(path)
         runtime = rl.Runtime(rl.Options({"runtime.threads": 2}))
         machine = runtime.probe()

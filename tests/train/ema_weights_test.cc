@@ -24,12 +24,6 @@ TrainerOptions options_of(double ema, const TrainableRule& rule = {}) {
   return o;
 }
 
-void step(TrainRig& rig, unsigned seed) {
-  std::vector<Sample> samples = random_samples(8, rig.model().config().vocab, seed);
-  store_logprobs(rig, samples);
-  rig.trainer->step(with_advantages(samples));
-}
-
 // The masters while the averages are in their place.
 std::vector<float> averages(TrainRig& rig) {
   rig.trainer->exchange_averages();
@@ -44,7 +38,7 @@ TEST(EmaWeights, TheyFollowTheMastersAfterEachStep) {
   EXPECT_TRUE(same_bits(averages(rig), now));
   std::vector<double> oracle(now.begin(), now.end());
   for (unsigned s = 1; s <= 3; ++s) {
-    step(rig, s);
+    random_step(rig, s);
     now = rig.masters();
     for (size_t i = 0; i < now.size(); ++i) {
       oracle[i] = kDecay * oracle[i] + (1 - kDecay) * static_cast<double>(now[i]);
@@ -59,8 +53,8 @@ TEST(EmaWeights, TheyFollowTheMastersAfterEachStep) {
 TEST(EmaWeights, TheyChangeNoBitOfTraining) {
   TrainRig with({.model = "llama"}, options_of(kDecay)), without({.model = "llama"}, options_of(0));
   for (TrainRig* rig : {&with, &without}) {
-    step(*rig, 1);
-    step(*rig, 2);
+    random_step(*rig, 1);
+    random_step(*rig, 2);
   }
   EXPECT_TRUE(same_bits(with.masters(), without.masters()));
   averages(with);
@@ -71,7 +65,7 @@ TEST(EmaWeights, TheyChangeNoBitOfTraining) {
 
 TEST(EmaWeights, LogProbsAreThoseOfTheAveragesWhileTheyAreExchanged) {
   TrainRig rig({.model = "llama"}, options_of(kDecay));
-  step(rig, 1);
+  random_step(rig, 1);
   std::vector<Sample> trained = random_samples(4, rig.model().config().vocab, 9),
                       averaged = trained, again = trained;
   store_logprobs(rig, trained);
@@ -88,7 +82,7 @@ TEST(EmaWeights, LogProbsAreThoseOfTheAveragesWhileTheyAreExchanged) {
 TEST(EmaWeights, FrozenParametersHaveNone) {
   const TrainableRule rule{{"model.embed_tokens.weight", "*.mlp.*"}, {}};
   TrainRig rig({.model = "llama"}, options_of(kDecay, rule));
-  step(rig, 1);
+  random_step(rig, 1);
   EXPECT_LT(rig.sizes.averages, static_cast<uint64_t>(rig.model().layout().total()) * 4);
   const std::vector<float> masters = rig.masters(), seen = averages(rig);
   for (const Parameter& p : rig.trainer->layout().parameters()) {
@@ -104,7 +98,7 @@ TEST(EmaWeights, AReferenceTakesThem) {
       std::make_unique<Model>(*open_weight_source(real_fs(), TinyModel::fixture("llama")),
                               *rig.tiny.compute, ModelOptions{.block_size = 16, .frozen = true});
   rig.rebuild(options_of(kDecay));
-  step(rig, 1);
+  random_step(rig, 1);
   std::vector<Sample> expected = random_samples(2, rig.model().config().vocab, 9);
   rig.trainer->exchange_averages();
   store_logprobs(rig, expected);
@@ -124,7 +118,7 @@ TEST(EmaWeights, AReferenceTakesThem) {
 TEST(EmaWeights, ACheckpointHasThem) {
   const TempDir dir;
   TrainRig whole({.model = "llama"}, options_of(kDecay));
-  step(whole, 1);
+  random_step(whole, 1);
   const std::string path = whole.trainer->save(
       real_fs(), dir.path(), {.step = 1, .config_digest = kConfig, .pipeline = "{}"});
   EXPECT_TRUE(std::filesystem::exists(path + "/ema.safetensors"));
@@ -132,7 +126,7 @@ TEST(EmaWeights, ACheckpointHasThem) {
   TrainRig resumed({.model = "llama"}, options_of(kDecay));
   resumed.trainer->load(real_fs(), path, kConfig);
   EXPECT_TRUE(same_bits(averages(resumed), saved));
-  for (TrainRig* rig : {&whole, &resumed}) step(*rig, 2);
+  for (TrainRig* rig : {&whole, &resumed}) random_step(*rig, 2);
   EXPECT_TRUE(same_bits(averages(resumed), averages(whole)));
   TrainRig without({.model = "llama"}, options_of(0));
   const std::vector<float> before = without.masters();
@@ -145,13 +139,13 @@ TEST(EmaWeights, ACheckpointHasThem) {
 TEST(EmaWeights, ACheckpointWithoutThemIsRefused) {
   const TempDir dir;
   TrainRig without({.model = "llama"}, options_of(0)), with({.model = "llama"}, options_of(kDecay));
-  step(without, 1);
+  random_step(without, 1);
   const std::string path = without.trainer->save(
       real_fs(), dir.path(), {.step = 1, .config_digest = kConfig, .pipeline = "{}"});
   const Error e =
       expect_error(Code::kIncompatible, [&] { with.trainer->load(real_fs(), path, kConfig); });
   EXPECT_TRUE(contains(e.message, "has no ema.safetensors, which this run needs")) << e.message;
-  step(with, 1);  // its own states are whole
+  random_step(with, 1);  // its own states are whole
 }
 
 }  // namespace

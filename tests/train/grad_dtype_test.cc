@@ -24,12 +24,6 @@ TrainerOptions options_of(GradDtype dtype = GradDtype::kBf16) {
   return o;
 }
 
-void step(TrainRig& rig, unsigned seed) {
-  std::vector<Sample> samples = random_samples(8, rig.model().config().vocab, seed);
-  store_logprobs(rig, samples);
-  rig.trainer->step(with_advantages(samples));
-}
-
 struct Bits {
   std::vector<float> gradients, masters;
   bool operator==(const Bits& b) const {
@@ -39,7 +33,7 @@ struct Bits {
 
 Bits after(const RigOptions& rig_options, const TrainerOptions& options, unsigned steps = 2) {
   TrainRig rig(rig_options, options);
-  for (unsigned s = 1; s <= steps; ++s) step(rig, s);
+  for (unsigned s = 1; s <= steps; ++s) random_step(rig, s);
   return {rig.gradients(), rig.masters()};
 }
 
@@ -160,13 +154,13 @@ TEST(GradDtype, ALossThatIsNotFiniteMakesAGradientNan) {
 TEST(GradDtype, AResumeContinuesWithTheSameBits) {
   const TempDir dir;
   TrainRig whole({}, options_of());
-  step(whole, 1);
+  random_step(whole, 1);
   const std::string path = whole.trainer->save(
       real_fs(), dir.path(), {.step = 1, .config_digest = kConfig, .pipeline = "{}"});
-  step(whole, 2);
+  random_step(whole, 2);
   TrainRig resumed({}, options_of());
   resumed.trainer->load(real_fs(), path, kConfig);
-  step(resumed, 2);
+  random_step(resumed, 2);
   EXPECT_TRUE(same_bits(whole.masters(), resumed.masters()));
 }
 

@@ -119,17 +119,11 @@ TrainerOptions options_of(OptimizerKind kind) {
   return o;
 }
 
-void step(TrainRig& rig, unsigned seed) {
-  std::vector<Sample> samples = random_samples(8, rig.model().config().vocab, seed);
-  store_logprobs(rig, samples);
-  rig.trainer->step(with_advantages(samples));
-}
-
 TEST(MuonTrainer, MatricesOfLayersMoveByMuonAndTheRestByAdamw) {
   TrainRig muon({.model = "qwen2"}, options_of(OptimizerKind::kMuon)),
       adamw({.model = "qwen2"}, options_of(OptimizerKind::kAdamw));
-  step(muon, 1);
-  step(adamw, 1);
+  random_step(muon, 1);
+  random_step(adamw, 1);
   const std::vector<float> a = muon.masters(), b = adamw.masters();
   int64_t matrices = 0;
   for (const Parameter& p : muon.model().layout().parameters()) {
@@ -146,8 +140,8 @@ TEST(MuonTrainer, ThreadsChangeNoBit) {
   TrainRig one({.model = "llama"}, options_of(OptimizerKind::kMuon)),
       three({.model = "llama", .threads = 3}, options_of(OptimizerKind::kMuon));
   for (TrainRig* rig : {&one, &three}) {
-    step(*rig, 1);
-    step(*rig, 2);
+    random_step(*rig, 1);
+    random_step(*rig, 2);
   }
   EXPECT_TRUE(same_bits(one.masters(), three.masters()));
 }
@@ -176,11 +170,11 @@ TEST(MuonTrainer, AResumeContinuesWithTheSameBits) {
   const TempDir dir;
   TrainRig whole({.model = "llama"}, options_of(OptimizerKind::kMuon)),
       resumed({.model = "llama"}, options_of(OptimizerKind::kMuon));
-  step(whole, 1);
+  random_step(whole, 1);
   const std::string path = whole.trainer->save(
       real_fs(), dir.path(), {.step = 1, .config_digest = kConfig, .pipeline = "{}"});
   resumed.trainer->load(real_fs(), path, kConfig);
-  for (TrainRig* rig : {&whole, &resumed}) step(*rig, 2);
+  for (TrainRig* rig : {&whole, &resumed}) random_step(*rig, 2);
   EXPECT_TRUE(same_bits(whole.masters(), resumed.masters()));
 }
 

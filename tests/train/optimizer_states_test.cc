@@ -24,14 +24,8 @@ TrainerOptions options_of(StateDtype dtype, const OffloadOptions& offload = {}) 
   return o;
 }
 
-void step(TrainRig& rig, unsigned seed) {
-  std::vector<Sample> samples = random_samples(8, rig.model().config().vocab, seed);
-  store_logprobs(rig, samples);
-  rig.trainer->step(with_advantages(samples));
-}
-
 std::vector<float> after(TrainRig& rig, unsigned steps) {
-  for (unsigned s = 1; s <= steps; ++s) step(rig, s);
+  for (unsigned s = 1; s <= steps; ++s) random_step(rig, s);
   return rig.masters();
 }
 
@@ -60,11 +54,11 @@ TEST_P(OptimizerStates, AResumeContinuesWithTheSameBits) {
   after(whole, 2);
   const std::string path = whole.trainer->save(
       real_fs(), dir.path(), {.step = 1, .config_digest = kConfig, .pipeline = "{}"});
-  step(whole, 3);
+  random_step(whole, 3);
   // Where states are is no part of a checkpoint.
   TrainRig resumed({.model = "llama"}, options_of(GetParam(), {true, 0.5, true}));
   resumed.trainer->load(real_fs(), path, kConfig);
-  step(resumed, 3);
+  random_step(resumed, 3);
   EXPECT_TRUE(same_bits(whole.masters(), resumed.masters()));
 }
 
@@ -120,7 +114,7 @@ TEST(OptimizerStatesOf, FewerBitsTrainNearly) {
 TEST(OptimizerStatesOf, ACheckpointHasThemAsTheyAre) {
   const TempDir dir;
   TrainRig rig({.model = "llama"}, options_of(StateDtype::kInt8));
-  step(rig, 1);
+  random_step(rig, 1);
   const std::string path = rig.trainer->save(
       real_fs(), dir.path(), {.step = 1, .config_digest = kConfig, .pipeline = "{}"});
   const auto size = [&](const char* name) {

@@ -20,16 +20,10 @@ TrainerOptions options_of(StateDtype states = StateDtype::kF32) {
   return o;
 }
 
-void step(TrainRig& rig, unsigned seed) {
-  std::vector<Sample> samples = random_samples(8, rig.model().config().vocab, seed);
-  store_logprobs(rig, samples);
-  rig.trainer->step(with_advantages(samples));
-}
-
 std::vector<float> after(const TrainerOptions& options, bool sleeps) {
   TrainRig rig({}, options);
   for (unsigned s = 1; s <= 3; ++s) {
-    step(rig, s);
+    random_step(rig, s);
     if (!sleeps) continue;
     rig.trainer->sleep(false);
     fill_bytes(*rig.tiny.compute, rig.workspace, 0x7f);
@@ -78,7 +72,7 @@ TEST(TrainerSleep, TheLedgerShowsWhatIsInHostMemory) {
   TrainerOptions o = options_of();
   o.optimizer.ema = 0.9;
   TrainRig rig({}, o);
-  step(rig, 1);
+  random_step(rig, 1);
   const uint64_t before = rig.tiny.ledger.bytes();
   rig.trainer->sleep(false);
   EXPECT_EQ(held(rig, "optimizer states, asleep"), rig.sizes.optimizer + rig.sizes.averages);
@@ -93,7 +87,7 @@ TEST(TrainerSleep, HeldGradientsSleepToo) {
     o.optimizer.grad_dtype = dtype;
     o.optimizer.frees_gradients = true;
     TrainRig whole({}, o), halves({}, o);
-    step(whole, 1);
+    random_step(whole, 1);
     std::vector<Sample> samples = random_samples(8, halves.model().config().vocab, 1);
     store_logprobs(halves, samples);
     const std::vector<TrainSample> batch = with_advantages(samples);
@@ -115,8 +109,8 @@ TEST(FreedGradients, HaveNoMemoryBetweenUpdates) {
   TrainRig kept({}, o);
   o.optimizer.frees_gradients = true;
   TrainRig freed({}, o);
-  step(kept, 1);
-  step(freed, 1);
+  random_step(kept, 1);
+  random_step(freed, 1);
   const auto sum = [](const std::vector<float>& all) {
     double out = 0;
     for (const float g : all) out += std::abs(g);
@@ -131,12 +125,12 @@ TEST(FreedGradients, ACheckpointIsLoadedThroughThem) {
   TrainerOptions o = options_of();
   o.optimizer.frees_gradients = true;
   TrainRig whole({}, o), resumed({}, o);
-  step(whole, 1);
+  random_step(whole, 1);
   const std::string path = whole.trainer->save(
       real_fs(), dir.path(), {.step = 1, .config_digest = "digest", .pipeline = "{}"});
-  step(whole, 2);
+  random_step(whole, 2);
   resumed.trainer->load(real_fs(), path, "digest");
-  step(resumed, 2);
+  random_step(resumed, 2);
   EXPECT_TRUE(same_bits(whole.masters(), resumed.masters()));
 }
 
@@ -155,7 +149,7 @@ TEST(FreedGradients, LentMemoryNeedsItsContentDuringAnUpdateOnly) {
     EXPECT_EQ(held(rig, "gradients"), 0u);
     for (unsigned s = 1; s <= 3; ++s) {
       fill_bytes(*rig.tiny.compute, lent, 0x7f);
-      step(rig, s);
+      random_step(rig, s);
     }
     EXPECT_TRUE(same_bits(rig.masters(), own));
     rig.trainer.reset();

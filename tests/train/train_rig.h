@@ -160,6 +160,13 @@ inline std::vector<TrainSample> with_advantages(const std::vector<Sample>& sampl
   return out;
 }
 
+// A step on eight samples that the present weights sampled.
+inline void random_step(TrainRig& rig, unsigned seed) {
+  std::vector<Sample> samples = random_samples(8, rig.model().config().vocab, seed);
+  store_logprobs(rig, samples);
+  rig.trainer->step(with_advantages(samples));
+}
+
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }

@@ -150,15 +150,9 @@ RL_WIDE_INLINE inline void update_block(const AdamwStep& c, const RoundingKey& k
 void adamw_update_bf16(const AdamwStep& step, const RoundingKey& key, const AdamwBf16Arrays& a) {
   wide::run([&]() RL_WIDE_INLINE {
     const AdamwStep c = step;
-    uint32_t words[kRoundingBlock];
-    for (int64_t at = 0; at < a.count;) {
-      const uint64_t place = a.index + static_cast<uint64_t>(at);
-      const auto skip = static_cast<int64_t>(place % kRoundingBlock);
-      const int64_t part = std::min(kRoundingBlock - skip, a.count - at);
-      rounding_words(key, place / kRoundingBlock, words);
-      update_bf16(c, words + skip, a, at, part);
-      at += part;
-    }
+    for_rounding_blocks(key, a.index, a.count,
+                        [&](const uint32_t* words, int64_t at, int64_t count)
+                            RL_WIDE_INLINE { update_bf16(c, words, a, at, count); });
   });
 }
 

@@ -1,14 +1,10 @@
 // Loops over blocks of random words, each one loop of whole vectors.
 #include "algo/optimizers/rounded_sum.h"
 
-#include <algorithm>
-
 #include "algo/wide.h"
 
 namespace rl {
 namespace {
-
-constexpr uint16_t kNan = 0x7fc0;
 
 RL_WIDE_INLINE inline void add_part(const uint32_t* words, const RoundedSum& a, int64_t at,
                                     int64_t count) {
@@ -17,7 +13,7 @@ RL_WIDE_INLINE inline void add_part(const uint32_t* words, const RoundedSum& a, 
   for (int64_t i = 0; i < count; ++i) {
     const float sum = bf16_value(to[i]) + from[i];
     const uint16_t rounded = round_bf16(sum, words[i] & 0xffffu);
-    to[i] = sum == sum ? rounded : kNan;
+    to[i] = sum == sum ? rounded : kBf16Nan;
     from[i] = 0;
   }
 }
@@ -26,15 +22,9 @@ RL_WIDE_INLINE inline void add_part(const uint32_t* words, const RoundedSum& a, 
 
 void add_rounded(const RoundingKey& key, const RoundedSum& a) {
   wide::run([&]() RL_WIDE_INLINE {
-    uint32_t words[kRoundingBlock];
-    for (int64_t at = 0; at < a.count;) {
-      const uint64_t place = a.index + static_cast<uint64_t>(at);
-      const auto skip = static_cast<int64_t>(place % kRoundingBlock);
-      const int64_t part = std::min(kRoundingBlock - skip, a.count - at);
-      rounding_words(key, place / kRoundingBlock, words);
-      add_part(words + skip, a, at, part);
-      at += part;
-    }
+    for_rounding_blocks(key, a.index, a.count,
+                        [&](const uint32_t* words, int64_t at, int64_t count)
+                            RL_WIDE_INLINE { add_part(words, a, at, count); });
   });
 }
 

@@ -7,6 +7,7 @@
 // outputs: element j takes word j / 64 of the output for the counter (64 q + j % 64, step, stream),
 // so that a loop over 64 lanes has all words.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -54,6 +55,25 @@ RL_WIDE_INLINE inline void rounding_words(const RoundingKey& k, uint64_t block, 
     words[3 * kLanes + j] = c3[j];
   }
 }
+
+// Calls f(words, at, count) for the elements from `at` on, block by block: those of one call have
+// their words in order. index: of the first element.
+template <typename F>
+RL_WIDE_INLINE inline void for_rounding_blocks(const RoundingKey& key, uint64_t index,
+                                               int64_t count, F&& f) {
+  uint32_t words[kRoundingBlock];
+  for (int64_t at = 0; at < count;) {
+    const uint64_t place = index + static_cast<uint64_t>(at);
+    const auto skip = static_cast<int64_t>(place % kRoundingBlock);
+    const int64_t part = std::min(kRoundingBlock - skip, count - at);
+    rounding_words(key, place / kRoundingBlock, words);
+    f(words + skip, at, part);
+    at += part;
+  }
+}
+
+// What a NaN becomes, which rounding might make infinite.
+constexpr uint16_t kBf16Nan = 0x7fc0;
 
 // x finite, with 16 random bits: the upper 16 bits of x are kept, and the lower ones are the
 // probability of the next larger magnitude.
