@@ -125,10 +125,9 @@ class BackwardPass {
     const PackedLayer& packed = args_.packed.layer(l);
     const int64_t ffn = config_.layer(l).ffn;
     round_output_gradient(s.mlp_added, at.mlp_out_norm);
-    if (!has_gated_units(s, l)) glu_rows(compute_, {s.gate_up, f_.h, n_, ffn, config_.activation});
+    project_gated_backward(compute_, {packed.down, b_.rounded, s.gate_up, b_.d_gate_up, n_,
+                                      config_.activation, has_gated_units(s, l) ? nullptr : f_.h});
     matrix_gradient(at.down, b_.rounded, hidden_, f_.h, ffn);
-    project_gated_backward(
-        compute_, {packed.down, b_.rounded, s.gate_up, b_.d_gate_up, n_, config_.activation});
     renorm(s.x_mid, at.mlp_norm);
     matrix_gradient(at.gate_up, b_.d_gate_up, 2 * ffn, f_.normed, hidden_);
     project(compute_, {packed.gate_up, b_.d_gate_up, n_, b_.d_normed});
