@@ -99,22 +99,48 @@ TEST_F(CudaTensors, AnExportNamesTheDevice) {
   managed->deleter(managed);
 }
 
+// Work of the runtime on a weight that only ends with `last`: whoever reads it earlier sees ones.
+class PendingWrites {
+ public:
+  PendingWrites(Parts& parts, const Tensor& weight)
+      : compute_(parts.model->runtime().compute()),
+        values_(static_cast<float*>(const_cast<void*>(weight.data()))),
+        count_(weight.num_elements()),
+        ones_(std::vector<float>(static_cast<size_t>(count_), 1.0f)) {}
+  void enqueue(float last) {
+    const auto bytes = static_cast<uint64_t>(count_) * sizeof(float);
+    last_.emplace(std::vector<float>(static_cast<size_t>(count_), last));
+    for (int i = 0; i < 20; ++i) copy_bytes(compute_, {ones_.data(), values_, bytes});
+    copy_bytes(compute_, {last_->data(), values_, bytes});
+  }
+
+ private:
+  Compute& compute_;
+  float* const values_;
+  const int64_t count_;
+  DeviceArray<float> ones_;
+  std::optional<DeviceArray<float>> last_;
+};
+
 // A step's last work is still in the stream of ops when it returns. Whoever orders its own stream
-// behind reads the new weights, over seeds that run streams early and late.
+// behind it, or waits, reads the new weights; a copy is complete when it is handed out.
 TEST_F(CudaTensors, AConsumersStreamRunsBehindWhatWritesTheValues) {
-  for (uint64_t seed = 0; seed < 3; ++seed) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
     emulated::restart(seed);
     Parts parts(emulated_gpu(), {});
     const TensorPtr weight = device_weight(parts.model, kNorm, false);
+    PendingWrites writes(parts, *weight);
     const cuda::Stream stream(0);
-    Compute& compute = parts.model->runtime().compute();
-    auto* const values = static_cast<float*>(const_cast<void*>(weight->data()));
-    for (int i = 0; i < 20; ++i) zero_floats(compute, {values, weight->num_elements()});
+    writes.enqueue(2.0f);
     weight->order()->lead(stream.get());
-    for (const float value : values_in(*weight, stream)) EXPECT_EQ(value, 0.0f) << "seed " << seed;
-    zero_floats(compute, {values, weight->num_elements()});
+    EXPECT_EQ(values_in(*weight, stream).front(), 2.0f) << "seed " << seed;
+    writes.enqueue(3.0f);
     weight->order()->lead(nullptr);
-    EXPECT_EQ(values_in(*weight, stream).front(), 0.0f);
+    EXPECT_EQ(values_in(*weight, stream).front(), 3.0f) << "seed " << seed;
+    writes.enqueue(4.0f);
+    const TensorPtr copy = device_weight(parts.model, kNorm, true);
+    EXPECT_EQ(values_in(*copy, stream).front(), 4.0f) << "seed " << seed;
+    parts.model->runtime().compute().complete();
   }
 }
 
