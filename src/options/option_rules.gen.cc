@@ -1823,6 +1823,12 @@ constexpr OptionCondition kConditions_trainer_seq_len_and_trainer_max_tokens_per
     {"trainer.sequence_packing", OptionCondition::kIs,
      "true", "", ""},
 };
+constexpr OptionCondition kConditions_trainer_weights_backup_and_model_compute_copies[] = {
+    {"trainer.weights_backup", OptionCondition::kIs,
+     "true", "", ""},
+    {"model.compute_copies", OptionCondition::kIs,
+     "2", "", ""},
+};
 
 constexpr OptionRule kRules[] = {
     {"algo.adv_ddof", "algo.adv_norm_std",
@@ -2782,6 +2788,10 @@ constexpr OptionRule kRules[] = {
      kConditions_trainer_seq_len_and_trainer_max_tokens_per_device, 3,
      "trainer.seq_len is {trainer.seq_len}, the token budget of a packed micro-batch, but "
      "trainer.max_tokens_per_device sets a different one, {trainer.max_tokens_per_device}"},
+    {"trainer.weights_backup", "model.compute_copies",
+     kConditions_trainer_weights_backup_and_model_compute_copies, 2,
+     "trainer.weights_backup = true restores the weights that engines read, but with "
+     "model.compute_copies = 2 they read while a step trains"},
 };
 
 constexpr PresetSetting kSettings_colocate_dense[] = {

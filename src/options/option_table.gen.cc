@@ -2249,6 +2249,18 @@ constexpr OptionInfo kOptions[] = {
      "trainer.dynamic_batching.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
      "verl ppo_micro_batch_size_per_gpu, OpenRLHF train.micro_batch_size"},
+    {"trainer.mlp_chunk_tokens", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 16777216},
+     false, false, nullptr, 0, "tokens",
+     "Training, and forwards of the models beside it, compute the MLP of a layer for this many "
+     "tokens at a time, forward and backward, so that gate, up and gated units exist for no "
+     "more: a multiple of 512. It pays with trainer.recompute_modules = mlp or full "
+     "recomputation, and long sequences. Log-probs have the same bits, and on a CPU so have "
+     "gradients in fp32; those in bf16 are rounded once for each chunk. 0 computes a micro-batch "
+     "as one chunk.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
+     "none"},
     {"trainer.num_minibatches", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 65536},
@@ -2343,6 +2355,17 @@ constexpr OptionInfo kOptions[] = {
      "samples instead of once for each. false computes the prompt of every sample.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
      "verl use_prefix_grouper"},
+    {"trainer.weights_backup", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Before an update the weights, optimizer states and averages of the trained models are "
+     "copied to host memory, and an update that fails or is stopped after an optimizer step is "
+     "undone: weights, version and states are those before it. Without it such a model is "
+     "half-trained until it is published as it is or a checkpoint is loaded. It takes the time "
+     "of the copy. With runtime.device = cpu the copy counts in runtime.memory_budget_bytes.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "Relax disable-weights-backuper"},
 };
 
 }  // namespace

@@ -407,6 +407,8 @@ const std::vector<Example>& examples() {
       {{"algo.advantage=gae", "critic.recompute_granularity=full",
         "trainer.recompute_method=uniform"},
        {"critic.recompute_granularity", "trainer.recompute_num_layers"}},
+      {{"trainer.weights_backup=true", "model.compute_copies=2"},
+       {"trainer.weights_backup", "model.compute_copies"}},
       {{"algo.objective=reward_model", "trainer.recompute_loss=true"},
        {"trainer.recompute_loss", "algo.objective"}},
       {{"algo.objective=distill", "model.teacher_path=x", "algo.distill.kl=forward",

@@ -268,6 +268,7 @@ const std::map<std::string, Change>& changes() {
       {"trainer.logprob_max_tokens_per_device", {{"5000"}, {}, plan_text}},
       {"trainer.max_tokens_per_device", {{"48"}}},
       {"trainer.micro_batch_size", {{"3"}, counted}},
+      {"trainer.mlp_chunk_tokens", {{"512"}, {"trainer.max_tokens_per_device=1024"}, plan_text}},
       {"trainer.num_minibatches", {{"2"}}},
       {"trainer.oversize", {{"alone"}, {"trainer.max_tokens_per_device=20"}}},
       {"trainer.pad_to_multiple_of", {{"128"}}},
@@ -280,6 +281,7 @@ const std::map<std::string, Change>& changes() {
       {"trainer.seq_len", {{"200"}}},
       {"trainer.sequence_packing", {{"false"}}},
       {"trainer.shared_prefix", {{"false"}}},
+      {"trainer.weights_backup", {{"true"}, {}, plan_text}},
   };
   return *kChanges;
 }

@@ -191,6 +191,7 @@ void compare_training(const Settings& s, Fields& c) {
   c.same("trainer.logprob_max_tokens_per_device", s.trainer.logprob_max_tokens_per_device);
   c.same("trainer.max_tokens_per_device", s.trainer.max_tokens_per_device);
   c.same("trainer.micro_batch_size", s.trainer.micro_batch_size);
+  c.same("trainer.mlp_chunk_tokens", s.trainer.mlp_chunk_tokens);
   c.same("trainer.num_minibatches", s.trainer.num_minibatches);
   c.same("trainer.oversize", s.trainer.oversize);
   c.same("trainer.pad_to_multiple_of", s.trainer.pad_to_multiple_of);
@@ -202,6 +203,7 @@ void compare_training(const Settings& s, Fields& c) {
   c.same("trainer.seq_len", s.trainer.seq_len);
   c.same("trainer.sequence_packing", s.trainer.sequence_packing);
   c.same("trainer.shared_prefix", s.trainer.shared_prefix);
+  c.same("trainer.weights_backup", s.trainer.weights_backup);
 }
 
 void compare_models(const Settings& s, Fields& c) {

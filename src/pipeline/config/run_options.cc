@@ -221,6 +221,7 @@ OptimizerOptions optimizer_from(const Settings& settings) {
 // Fields that the policy and the critic share.
 void fill_step(const Settings& settings, StepOptions& s) {
   s.logprob_chunk_tokens = settings.trainer.logprob_chunk_tokens;
+  s.mlp_chunk_tokens = settings.trainer.mlp_chunk_tokens;
   s.backward_packing = settings.trainer.backward_weights == TrainerBackwardWeights::kResident
                            ? BackwardPacking::kResident
                            : BackwardPacking::kByLayer;

@@ -300,6 +300,7 @@ TrainerSettings::TrainerSettings(const OptionSet& options)
       logprob_max_tokens_per_device(options.get_i64("trainer.logprob_max_tokens_per_device")),
       max_tokens_per_device(options.get_i64("trainer.max_tokens_per_device")),
       micro_batch_size(options.get_i64("trainer.micro_batch_size")),
+      mlp_chunk_tokens(options.get_i64("trainer.mlp_chunk_tokens")),
       num_minibatches(options.get_i64("trainer.num_minibatches")),
       oversize(choice_of<TrainerOversize>(options, "trainer.oversize")),
       pad_to_multiple_of(options.get_i64("trainer.pad_to_multiple_of")),
@@ -310,7 +311,8 @@ TrainerSettings::TrainerSettings(const OptionSet& options)
       recompute_num_layers(options.get_i64("trainer.recompute_num_layers")),
       seq_len(options.get_i64("trainer.seq_len")),
       sequence_packing(options.get_bool("trainer.sequence_packing")),
-      shared_prefix(options.get_bool("trainer.shared_prefix")) {}
+      shared_prefix(options.get_bool("trainer.shared_prefix")),
+      weights_backup(options.get_bool("trainer.weights_backup")) {}
 
 Settings::Settings(const OptionSet& options)
     : set(options),

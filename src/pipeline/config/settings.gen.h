@@ -435,6 +435,7 @@ struct TrainerSettings {
   int64_t logprob_max_tokens_per_device;  // tokens
   int64_t max_tokens_per_device;  // tokens
   int64_t micro_batch_size;  // sequences
+  int64_t mlp_chunk_tokens;  // tokens
   int64_t num_minibatches;  // optimizer steps
   TrainerOversize oversize;
   int64_t pad_to_multiple_of;  // tokens
@@ -446,6 +447,7 @@ struct TrainerSettings {
   int64_t seq_len;  // tokens
   bool sequence_packing;
   bool shared_prefix;
+  bool weights_backup;
 };
 
 // All options of an object.

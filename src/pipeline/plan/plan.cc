@@ -325,6 +325,12 @@ PlanDeficit deficit_of(const Planner& p, uint64_t budget) {
   return {lack(p.min_total(), budget), share, host};
 }
 
+StepSizes chosen_sizes(const PlanRequest& request, const Planner& planner) {
+  MemoryPlan plan;
+  choose_sizes(request, planner, usable_budget(request.settings), plan);
+  return {plan.max_tokens, plan.engine.num_blocks};
+}
+
 MemoryPlan lay_out(const PlanRequest& request) {
   const Planner p = request.planner();
   const Settings& settings = request.settings;

@@ -62,6 +62,8 @@ struct PlanEntry {
 
 // The arena in host memory: activations that leave the device.
 inline constexpr const char* kHostWorkspace = "host workspace";
+// That of trainer.weights_backup, in host memory as well.
+inline constexpr const char* kWeightsBackup = "weights backup";
 // That of checkpoint.async, in host memory as well.
 inline constexpr const char* kCheckpointCopy = "checkpoint copy";
 

@@ -175,10 +175,11 @@ void TrainerSession::run_update(FunctionRef<void()> begin) {
   do {
     if (!impl_->cancel.cancelled() || !update.has_steps_left()) continue;
     const bool unchanged = update.abandon();
-    throw Error(Code::kCancelled, unchanged
-                                      ? "the training step was cancelled before any weight changed"
-                                      : "the training step was cancelled between two optimizer "
-                                        "steps: the model is half-trained");
+    const char* const weights = !unchanged
+                                    ? "between two optimizer steps: the model is half-trained"
+                                : update.has_backup() ? "and undone"
+                                                      : "before any weight changed";
+    throw Error(Code::kCancelled, str("the training step was cancelled ", weights));
   } while (update.next());
 }
 
