@@ -192,10 +192,9 @@ class BackwardPass {
     const bool again = mlp.gate_up == nullptr;
     if (again) mlp_again(l, r.rows, mlp);
     round_output_gradient(r, {mlp.added, at.mlp_out_norm});
-    if (!again) glu_rows(compute_, {mlp.gate_up, f_.h, r.rows, ffn, config_.activation});
+    project_gated_backward(compute_, {packed.down, r.rounded, mlp.gate_up, b_.d_gate_up, r.rows,
+                                      config_.activation, again ? nullptr : f_.h});
     matrix_gradient(at.down, {r.rows, r.rounded, hidden_, f_.h, ffn});
-    project_gated_backward(
-        compute_, {packed.down, r.rounded, mlp.gate_up, b_.d_gate_up, r.rows, config_.activation});
     if (!again) renorm(mlp.x_mid, at.mlp_norm, r.rows);
     matrix_gradient(at.gate_up, {r.rows, b_.d_gate_up, 2 * ffn, f_.normed, hidden_});
     project(compute_, {packed.gate_up, b_.d_gate_up, r.rows, r.d_normed});

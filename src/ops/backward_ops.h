@@ -75,7 +75,8 @@ struct GluRowsArgs {
   int64_t rows, ffn;
   Activation activation;
 };
-// dh = dy W, then d_gate and d_up of each tile; dh is not stored.
+// dh = dy W, then d_gate and d_up of each tile, and its gated units h as glu_rows() has them; dh is
+// not stored.
 struct ProjectGatedBackwardArgs {
   const PackedMatrix& w;
   const std::byte* dy;       // (N, C) compute dtype
@@ -83,6 +84,7 @@ struct ProjectGatedBackwardArgs {
   std::byte* d_gate_up;      // (N, 2F) compute dtype
   int64_t rows;
   Activation activation;
+  std::byte* h = nullptr;  // (N, F) compute dtype, or null
 };
 
 // All pieces of the work, step by step.

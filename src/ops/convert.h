@@ -10,5 +10,7 @@ namespace rl {
 void round_elements(const float* from, int64_t n, Dtype dtype, void* to);
 // to[i] += from[i].
 void add_elements(const float* from, int64_t n, float* to);
+// to[i] = a[i] + b[i]; to may be one of them.
+void sum_elements(const float* a, const float* b, int64_t n, float* to);
 
 }  // namespace rl

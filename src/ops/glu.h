@@ -37,7 +37,7 @@ struct GluRecomputeArgs {
 void glu_recompute(const GluRecomputeArgs& args);
 
 // dh is a dense fp32 tile of columns [col0, col0 + cols); writes d_gate and d_up, rounded to the
-// compute dtype.
+// compute dtype, and h with the forward's bits if it is not null.
 struct GluBackwardArgs {
   const float* dh;      // (rows, cols)
   const void* gate_up;  // (rows, 2F)
@@ -45,6 +45,7 @@ struct GluBackwardArgs {
   Dtype dtype;
   int64_t rows, col0, cols, ffn;
   Activation activation = Activation::kSilu;
+  void* h = nullptr;  // (rows, F)
 };
 void glu_backward(const GluBackwardArgs& args);
 

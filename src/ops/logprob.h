@@ -24,8 +24,18 @@ struct TileStats {
   float max, sum, weighted;
 };
 
-// Scales a row of one tile in place by inv_temperature and returns its statistics.
-TileStats scale_and_measure(float* z, int64_t n, float inv_temperature);
+// to = from scaled by inv_temperature, a row of one tile, which may be in place; returns its
+// statistics.
+struct ScaleTileArgs {
+  const float* from;
+  int64_t count;
+  float inv_temperature;
+  float* to;
+};
+TileStats scale_and_measure(const ScaleTileArgs& args);
+inline TileStats scale_and_measure(float* z, int64_t n, float inv_temperature) {
+  return scale_and_measure({z, n, inv_temperature, z});
+}
 
 struct RowStats {
   float max;      // over the whole row

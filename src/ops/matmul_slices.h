@@ -108,14 +108,20 @@ struct GradientCut {
 GradientCut cut_gradient(int64_t n, int64_t k);
 
 // The K dimension of a gradient is the rows of the batch. They go through kernels of fixed K:
-// chunks of kGradientChunkRows rows, then the rest in decreasing powers of two. rows_left is a
-// multiple of kGradientRowUnit.
+// chunks of the most rows, then the rest in decreasing powers of two. rows_left is a multiple of
+// kGradientRowUnit.
 constexpr int64_t kGradientChunkRows = 512, kGradientRowUnit = 32;
-constexpr int64_t gradient_chunk_rows(int64_t rows_left) {
-  int64_t rows = kGradientChunkRows;
+constexpr int64_t gradient_chunk_rows(int64_t rows_left, int64_t most = kGradientChunkRows) {
+  int64_t rows = most;
   while (rows > rows_left) rows /= 2;
   return rows;
 }
+
+// A gradient from packed operands (matmul_packed_gradient.cc): columns of x in whole blocks of
+// kPackedColumns, so that no packed block has padding that oneDNN would write, except after the
+// last column; chunks of half as many rows, which are summed in the same order.
+constexpr int64_t kPackedColumns = 64, kPackedChunkRows = 256;
+GradientCut cut_packed_gradient(int64_t n, int64_t k);
 
 // Row stride, in floats, of a tile operand that is copied into contiguous rows: more than its
 // columns, and an odd number of cache lines, so that the rows spread over all L1 sets.

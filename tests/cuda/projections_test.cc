@@ -118,12 +118,16 @@ TEST_P(Projections, GradientsGoBackThroughTheGate) {
   constexpr int64_t kRows = 18, kFfn = 40, kHidden = 56;
   Weight w = weight(kFfn, kHidden, 10);
   OnBoth<std::byte> dy = input(kRows, kHidden, 11), gate_up = input(kRows, 2 * kFfn, 12),
-                    d = elements_to_write(dtype_, 2 * kRows * kFfn);
+                    d = elements_to_write(dtype_, 2 * kRows * kFfn),
+                    h = elements_to_write(dtype_, kRows * kFfn),
+                    again = elements_to_write(dtype_, kRows * kFfn);
   devices_.run([&](Compute& compute, auto at) {
     project_gated_backward(compute,
-                           {w.at(at), at(dy), at(gate_up), at(d), kRows, Activation::kSilu});
+                           {w.at(at), at(dy), at(gate_up), at(d), kRows, Activation::kSilu, at(h)});
+    glu_rows(compute, {at(gate_up), at(again), kRows, kFfn, Activation::kSilu});
   });
   expect_near(dtype_, d, {2e-4, 1e-4});
+  EXPECT_EQ(h.read_device(), again.read_device());
 }
 
 TEST_P(Projections, AWeightGradientTakesSomeColumnsOfItsOutput) {

@@ -116,7 +116,10 @@ TEST_P(GatedUnits, ForwardRecomputeAndBackwardMatchTheOracle) {
        dtype, kRows, width, act});
   glu_recompute({gate_up.data(), again.data(), dtype, kRows, width, act});
   EXPECT_EQ(h, again);
-  glu_backward({dh.data(), gate_up.data(), d.data(), dtype, kRows, 0, width, width, act});
+  again.assign(h.size(), std::byte{1});
+  glu_backward(
+      {dh.data(), gate_up.data(), d.data(), dtype, kRows, 0, width, width, act, again.data()});
+  EXPECT_EQ(h, again);
   for (int64_t r = 0; r < kRows; ++r) {
     for (int64_t i = 0; i < width; ++i) {
       const double u = round_to(dtype, tile[r * 2 * width + width + i]), dhv = dh[r * width + i];

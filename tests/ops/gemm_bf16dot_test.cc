@@ -166,7 +166,7 @@ TEST(PairRounding, IsToNearestEven) {
 // Depths of pairs and of a last single step; columns of one, two, four vectors and of every kind of
 // rest.
 INSTANTIATE_TEST_SUITE_P(Shapes, GemmBf16DotShapes,
-                         ::testing::Combine(::testing::Values(1, 2, 7, 16, 31, 64, 128),
+                         ::testing::Combine(::testing::Values(1, 2, 7, 16, 31, 64, 128, 300),
                                             ::testing::Values(16, 32, 48, 64, 112, 128)));
 
 }  // namespace

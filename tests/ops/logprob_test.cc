@@ -140,6 +140,17 @@ TEST(LargeLogits, LogprobsAndGradientsAreAsCloseAsThoseNearZero) {
   }
 }
 
+TEST(ScaledTile, IsTheSameElsewhereAndInPlace) {
+  const std::vector<float> from = random_values(83, 6);
+  std::vector<float> in_place = from, elsewhere(from.size());
+  const TileStats want = scale_and_measure(in_place.data(), 83, 0.7f),
+                  got = scale_and_measure({from.data(), 83, 0.7f, elsewhere.data()});
+  EXPECT_EQ(elsewhere, in_place);
+  EXPECT_EQ(got.max, want.max);
+  EXPECT_EQ(got.sum, want.sum);
+  EXPECT_EQ(got.weighted, want.weighted);
+}
+
 TEST(NanLogit, MakesTheWholeRowNan) {
   std::vector<float> z = random_values(100, 5);
   z[40] = std::nanf("");

@@ -111,12 +111,16 @@ TEST(GradientCut, RowsOfCopiedOperandsAreAnOddNumberOfLinesApart) {
   }
 }
 
-TEST(GradientCut, RowChunksHaveAFewFixedSizes) {
+class GradientChunks : public ::testing::TestWithParam<int64_t /*most rows*/> {};
+INSTANTIATE_TEST_SUITE_P(Most, GradientChunks,
+                         ::testing::Values(kGradientChunkRows, kPackedChunkRows));
+
+TEST_P(GradientChunks, HaveAFewFixedSizes) {
   for (int64_t m = 1; m <= 2100; ++m) {
     int64_t left = (m + kGradientRowUnit - 1) / kGradientRowUnit * kGradientRowUnit,
-            last = kGradientChunkRows;
+            last = GetParam();
     while (left > 0) {
-      const int64_t rows = gradient_chunk_rows(left);
+      const int64_t rows = gradient_chunk_rows(left, GetParam());
       ASSERT_TRUE(rows == 512 || rows == 256 || rows == 128 || rows == 64 || rows == 32) << m;
       ASSERT_LE(rows, last) << m;
       last = rows;

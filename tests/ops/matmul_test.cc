@@ -274,13 +274,30 @@ TEST_P(Products, WeightGradientsOfManyTilesAndRowsMatchTheOracle) {
 }
 
 TEST_P(Products, WeightGradientsHaveTheSameBitsOnAnyNumberOfThreads) {
-  const GradientOperands o(GetParam(), 300, 700, 530);
-  const std::vector<float> want = o.gradient(*matmul_);
-  for (const int threads : {1, 3, 7}) {
-    const auto executor = make_thread_executor(threads);
-    Matmul matmul(*executor, GetParam());
-    EXPECT_EQ(o.gradient(matmul), want) << threads << " threads";
+  for (const Shape s : {Shape{300, 530, 700, 0}, Shape{1100, 5000, 40, 0}}) {
+    const GradientOperands o(GetParam(), s.m, s.n, s.k);
+    const std::vector<float> want = o.gradient(*matmul_);
+    for (const int threads : {1, 3, 7}) {
+      const auto executor = make_thread_executor(threads);
+      Matmul matmul(*executor, GetParam());
+      EXPECT_EQ(o.gradient(matmul), want) << threads << " threads";
+    }
   }
+}
+
+// In bf16 so that oneDNN's kernels for operands in place, which sum 512 rows as two halves, have
+// the same bits.
+TEST_P(Products, WeightGradientsAddTheirRowsChunkByChunk) {
+  const int64_t chunk = GetParam() == Dtype::kBf16 ? kPackedChunkRows : kGradientChunkRows;
+  const GradientOperands o(GetParam(), 2 * chunk, 70, 100);
+  std::vector<float> by_chunks(o.n * o.k, 0.25f);
+  const auto item = static_cast<int64_t>(dtype_bytes(GetParam()));
+  for (const int64_t row : {int64_t{0}, chunk}) {
+    matmul_->accumulate_weight_grad({o.dy.data() + row * o.n * item, o.n,
+                                     o.x.data() + row * o.k * item, chunk, o.n, o.k,
+                                     by_chunks.data()});
+  }
+  EXPECT_EQ(o.gradient(*matmul_), by_chunks);
 }
 
 // The sum of an element goes over rows, so a tile keeps its bits whatever stands in the columns

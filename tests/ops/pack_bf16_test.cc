@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -89,6 +90,34 @@ TEST_P(Bf16Packing, HasTheBytesOfOneDnnForContiguousRows) {
 TEST_P(Bf16Packing, HasTheBytesOfOneDnnForContiguousColumns) {
   expect_equal(false, 0);
   expect_equal(false, 5);
+}
+
+TEST_P(Bf16Packing, OfRoundedRowsHasTheBytesOfRounding) {
+  const auto [k, n] = GetParam();
+  if (k % kBf16BlockRows != 0) return;
+  const int64_t stride = n + 9;
+  const std::vector<float> w = random_values(stride * k, 8);
+  std::vector<bf16> rounded(w.size());
+  std::ranges::transform(w, rounded.begin(), to_bf16);
+  std::vector<bf16> want(static_cast<size_t>(pack_bf16_elements(k, n))),
+      packed(want.size(), to_bf16(5));
+  pack_bf16({w.data(), k, n, stride, 1, want.data()});
+  pack_bf16_rows({rounded.data(), k, n, stride}, packed.data());
+  for (size_t i = 0; i < want.size(); ++i) ASSERT_EQ(packed[i].bits, want[i].bits) << i;
+}
+
+TEST_P(Bf16Packing, TransposesRows) {
+  const auto [k, n] = GetParam();
+  if (k % kBf16BlockRows != 0) return;
+  const int64_t stride = n + 9;
+  std::vector<bf16> rows(static_cast<size_t>(stride * k));
+  for (size_t i = 0; i < rows.size(); ++i) rows[i].bits = static_cast<uint16_t>(i * 40503);
+  std::vector<bf16> out(static_cast<size_t>(k * n + 1), bf16{});
+  transpose_bf16_rows({rows.data(), k, n, stride}, out.data());
+  for (int64_t c = 0; c < n; ++c)
+    for (int64_t r = 0; r < k; ++r)
+      ASSERT_EQ(out[c * k + r].bits, rows[r * stride + c].bits) << r << ", " << c;
+  EXPECT_EQ(out.back().bits, 0) << "something was written behind the last column";
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -122,7 +122,7 @@ struct OpMemory {
   void at(const GluRowsArgs& a) const { on_device(a.gate_up, a.h); }
   void at(const ProjectGatedBackwardArgs& a) const {
     at(a.w);
-    on_device(a.dy, a.gate_up, a.d_gate_up);
+    on_device(a.dy, a.gate_up, a.d_gate_up, a.h);
   }
   void at(const AttendBackwardArgs& a) const {
     const AttentionBackwardArgs& b = a.attention;

@@ -70,8 +70,7 @@ inline void check_product(const SliceRule& rule) {
   }
 }
 
-inline void check_gradient(int64_t n, int64_t k) {
-  const GradientCut cut = cut_gradient(n, k);
+inline void check_gradient(int64_t n, int64_t k, const GradientCut& cut) {
   int64_t covered = 0, row = 0, column = 0;
   for (int64_t i = 0; i < cut.count(); ++i) {
     const GradientTile t = cut.at(i);
@@ -86,6 +85,13 @@ inline void check_gradient(int64_t n, int64_t k) {
     }
   }
   ASSERT_EQ(covered, n * k);
+}
+inline void check_gradient(int64_t n, int64_t k) {
+  ASSERT_NO_FATAL_FAILURE(check_gradient(n, k, cut_gradient(n, k)));
+  const GradientCut packed = cut_packed_gradient(n, k);
+  ASSERT_NO_FATAL_FAILURE(check_gradient(n, k, packed));
+  for (int64_t s = 0; s + 1 < packed.k.count(); ++s)
+    ASSERT_EQ(packed.k.size(s) % kPackedColumns, 0) << "a block has padding: " << k << " columns";
 }
 
 }  // namespace rl::testing

@@ -96,10 +96,11 @@ void glu_rows(Compute& compute, const GluRowsArgs& a) {
 
 void project_gated_backward(Compute& compute, const ProjectGatedBackwardArgs& a) {
   CpuCompute& cpu = cpu_of(compute);
-  const int64_t ffn = a.w.shape().slices.n, row_bytes = 2 * ffn * cpu.item();
+  const int64_t ffn = a.w.shape().slices.n, row_bytes = ffn * cpu.item();
   cpu.matmul().run(a.w, a.dy, a.rows, [&](const MatmulTile& t) {
-    glu_backward({t.data, a.gate_up + t.row0 * row_bytes, a.d_gate_up + t.row0 * row_bytes,
-                  cpu.dtype(), t.rows, t.col0, t.cols, ffn, a.activation});
+    glu_backward({t.data, a.gate_up + t.row0 * 2 * row_bytes, a.d_gate_up + t.row0 * 2 * row_bytes,
+                  cpu.dtype(), t.rows, t.col0, t.cols, ffn, a.activation,
+                  a.h ? a.h + t.row0 * row_bytes : nullptr});
   });
 }
 

@@ -3,6 +3,7 @@
 // pass before the residual.
 #include <atomic>
 
+#include "ops/convert.h"
 #include "ops/cpu/cpu_compute.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/rows_of.h"
@@ -21,7 +22,7 @@ void norm_residual(CpuCompute& cpu, const float* x, const NextNorm& then, const 
 void add_tile(const MatmulTile& t, const float* from, float* to, int64_t stride) {
   for (int64_t r = 0; r < t.rows; ++r) {
     const int64_t at = (t.row0 + r) * stride + t.col0;
-    for (int64_t c = 0; c < t.cols; ++c) to[at + c] = from[at + c] + t.data[r * t.cols + c];
+    sum_elements(from + at, t.data + r * t.cols, t.cols, to + at);
   }
 }
 

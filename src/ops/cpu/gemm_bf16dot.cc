@@ -1,6 +1,7 @@
-// A register tile is up to 6 rows by 64 columns, or 12 by 32. Two rows of b are interleaved as they
-// are read, within 128-bit lanes, which takes one instruction per vector: columns are permuted
-// until the tile is stored.
+// A register tile is up to 6 rows by 64 columns, or 12 by 32. Two rows of b are interleaved within
+// 128-bit lanes, which takes one instruction per vector: columns are permuted until the tile is
+// stored. Few rows interleave b as they read it. For more, the columns of a tile are interleaved
+// once for all rows, because these instructions take the place of dot products.
 #include "ops/cpu/gemm_bf16dot.h"
 
 #include <algorithm>
@@ -32,6 +33,8 @@ namespace {
 constexpr int64_t kTileRows = 6, kTallTileRows = 12;
 constexpr int64_t kLanes = 16;
 constexpr int64_t kLine = 64;
+// From so many rows on columns of b are interleaved once, if they have at most so many K steps.
+constexpr int64_t kSharedRows = 2 * kTallTileRows, kSharedSteps = 256;
 
 // Some rows against some columns of a product, from their first elements on.
 struct Tile {
@@ -40,6 +43,7 @@ struct Tile {
   float* c;
   const float* keep;
   const std::byte* prefetch;  // null: no prefetch
+  const __m512i* pairs;       // b interleaved, or null
 };
 
 // Two K steps of 32 columns as two vectors of pairs: of every eight columns, the first vector holds
@@ -70,13 +74,33 @@ inline __attribute__((always_inline)) void in_order(__m512 (&sums)[2]) {
 }
 inline __attribute__((always_inline)) void in_order(__m512 (&)[1]) {}
 
+// Cache lines after `from`, some for each pair of K steps.
+class Prefetch {
+ public:
+  Prefetch(const std::byte* from, const GemmBf16DotArgs& p) : from_(from) {
+    const int64_t pairs = std::max<int64_t>(1, p.k / 2);
+    if (from != nullptr) lines_ = (p.prefetch_lines + pairs - 1) / pairs;
+  }
+  void next() {
+    for (int64_t i = 0; i < lines_; ++i, from_ += kLine) _mm_prefetch(from_, _MM_HINT_T0);
+  }
+
+ private:
+  const std::byte* from_;
+  int64_t lines_ = 0;
+};
+
+template <int G, int V>
+inline __attribute__((always_inline)) void load_groups(const bf16* b, const bf16* next,
+                                                       __m512bh (&pairs)[G][V]) {
+  for (int g = 0; g < G; ++g)
+    load_pairs(b + g * V * kLanes, next ? next + g * V * kLanes : nullptr, pairs[g]);
+}
+
 // R rows by G groups of V vectors.
 template <int R, int G, int V>
 inline __attribute__((always_inline)) void add_step(__m512 (&sums)[R][G][V], const bf16* a,
-                                                    int64_t lda, const bf16* b, const bf16* next) {
-  __m512bh pairs[G][V];
-  for (int g = 0; g < G; ++g)
-    load_pairs(b + g * V * kLanes, next ? next + g * V * kLanes : nullptr, pairs[g]);
+                                                    int64_t lda, const __m512bh (&pairs)[G][V]) {
   for (int r = 0; r < R; ++r) {
     int32_t pair;
     std::memcpy(&pair, a + r * lda, sizeof(pair));
@@ -105,23 +129,42 @@ inline __attribute__((always_inline)) void end_tile(const Tile& t, __m512 (&sums
   }
 }
 
+// Columns of b as they are read, or as share_columns() left them.
+template <int R, int G, int V>
+inline __attribute__((always_inline)) void add_steps(const Tile& t, __m512 (&sums)[R][G][V]) {
+  const int64_t lda = t.product.lda, step = t.product.step, cols = t.product.cols;
+  const bf16 *a = t.a, *b = t.b;
+  Prefetch prefetch(t.prefetch, t.product);
+  __m512bh pairs[G][V];
+  for (int64_t left = t.product.k / 2; left > 0; --left, a += step, b += 2 * cols) {
+    prefetch.next();
+    load_groups(b, b + cols, pairs);
+    add_step(sums, a, lda, pairs);
+  }
+  if (t.product.k % 2 == 0) return;
+  load_groups(b, nullptr, pairs);
+  add_step(sums, a, lda, pairs);
+}
+template <int R, int G, int V>
+inline __attribute__((always_inline)) void add_shared_steps(const Tile& t,
+                                                            __m512 (&sums)[R][G][V]) {
+  const bf16* a = t.a;
+  const __m512i* from = t.pairs;
+  for (int64_t left = (t.product.k + 1) / 2; left > 0; --left, a += t.product.step) {
+    __m512bh pairs[G][V];
+    for (auto& group : pairs)
+      for (__m512bh& p : group) p = (__m512bh)_mm512_load_si512(from++);
+    add_step(sums, a, t.product.lda, pairs);
+  }
+}
+
 template <int R, int G, int V>
 void run_tile(const Tile& t) {
   __m512 sums[R][G][V];
   for (auto& row : sums)
     for (auto& group : row)
       for (__m512& s : group) s = _mm512_setzero_ps();
-  const int64_t lda = t.product.lda, step = t.product.step, cols = t.product.cols,
-                pairs = t.product.k / 2;
-  const bf16 *a = t.a, *b = t.b;
-  const std::byte* prefetch = t.prefetch;
-  const int64_t lines =
-      prefetch ? (t.product.prefetch_lines + pairs - 1) / std::max<int64_t>(1, pairs) : 0;
-  for (int64_t left = pairs; left > 0; --left, a += step, b += 2 * cols) {
-    for (int64_t i = 0; i < lines; ++i, prefetch += kLine) _mm_prefetch(prefetch, _MM_HINT_T0);
-    add_step<R, G, V>(sums, a, lda, b, b + cols);
-  }
-  if (t.product.k % 2 != 0) add_step<R, G, V>(sums, a, lda, b, nullptr);
+  t.pairs ? add_shared_steps(t, sums) : add_steps(t, sums);
   end_tile<R, G, V>(t, sums);
 }
 
@@ -146,16 +189,34 @@ void run_tile(int64_t rows, const Tile& t) {
   }
 }
 
-// All rows against the G groups of V vectors from col0 on; the first tile of a product prefetches.
+// G groups of V vectors of all K steps, from col0 on; the first columns prefetch.
+template <int G, int V>
+void share_columns(const GemmBf16DotArgs& p, int64_t col0, __m512i* to) {
+  const bf16* b = p.b + col0;
+  Prefetch prefetch(col0 == 0 ? p.prefetch : nullptr, p);
+  for (int64_t step = 0; step < p.k; step += 2, b += 2 * p.cols) {
+    prefetch.next();
+    __m512bh pairs[G][V];
+    load_groups(b, step + 1 < p.k ? b + p.cols : nullptr, pairs);
+    for (const auto& group : pairs)
+      for (const __m512bh& vector : group) _mm512_store_si512(to++, (__m512i)vector);
+  }
+}
+
+// All rows against the G groups of V vectors from col0 on. The first tile of a product prefetches,
+// unless its columns are shared and have done so.
 template <int G, int V>
 void run_columns(const GemmBf16DotArgs& p, int64_t col0) {
+  __m512i pairs[kSharedSteps / 2 * G * V];
+  const bool shared = p.rows >= kSharedRows && p.k <= kSharedSteps;
+  if (shared) share_columns<G, V>(p, col0, pairs);
   for (int64_t row = 0; row < p.rows;) {
     const int64_t left = p.rows - row;
     const int64_t rows =
         G * V <= 2 && left >= kTallTileRows ? kTallTileRows : std::min(kTileRows, left);
-    const std::byte* prefetch = row == 0 && col0 == 0 ? p.prefetch : nullptr;
+    const std::byte* prefetch = row == 0 && col0 == 0 && !shared ? p.prefetch : nullptr;
     run_tile<G, V>(rows, {p, p.a + row * p.lda, p.b + col0, p.c + row * p.cols + col0,
-                          p.keep ? p.keep + row : nullptr, prefetch});
+                          p.keep ? p.keep + row : nullptr, prefetch, shared ? pairs : nullptr});
     row += rows;
   }
 }

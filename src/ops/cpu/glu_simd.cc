@@ -92,14 +92,17 @@ void backward(const GluBackwardArgs& a) {
   for (int64_t r = 0; r < a.rows; ++r) {
     const T* gate = static_cast<const T*>(a.gate_up) + r * 2 * a.ffn + a.col0;
     T* d_gate = static_cast<T*>(a.d_gate_up) + r * 2 * a.ffn + a.col0;
+    T* h = a.h ? static_cast<T*>(a.h) + r * a.ffn + a.col0 : nullptr;
     const float* dh = a.dh + r * a.cols;
     for_each_lane(a.cols, [&](auto d, int64_t i) {
       const auto g = load(d, gate + i);
       const auto u = load(d, gate + a.ffn + i);
       const auto s = Act::gate(d, g);
+      const auto gated = hn::Mul(g, s);
       const auto dhv = load(d, dh + i);
+      if (h) store(hn::Mul(gated, u), d, h + i);
       store(hn::Mul(hn::Mul(dhv, u), Act::slope(d, g, s)), d, d_gate + i);
-      store(hn::Mul(dhv, hn::Mul(g, s)), d, d_gate + a.ffn + i);
+      store(hn::Mul(dhv, gated), d, d_gate + a.ffn + i);
     });
   }
 }

@@ -60,11 +60,11 @@ void head_logits(Compute& compute, const HeadLogitsArgs& a) {
   const auto rows = static_cast<int64_t>(a.inv_temperature.size());
   const ColumnSlices& slices = a.w.shape().slices;
   const int64_t num_tiles = slices.count();
-  cpu_of(compute).matmul().run_into({a.z, slices.n}, a.w, a.x, rows, [&](const MatmulTile& t) {
+  cpu_of(compute).matmul().run(a.w, a.x, rows, [&](const MatmulTile& t) {
     for (int64_t r = 0; r < t.rows; ++r) {
       const int64_t row = t.row0 + r;
-      a.tiles[row * num_tiles + t.slice] =
-          scale_and_measure(t.data + r * t.stride, t.cols, a.inv_temperature[row]);
+      a.tiles[row * num_tiles + t.slice] = scale_and_measure(
+          {t.data + r * t.stride, t.cols, a.inv_temperature[row], a.z + row * slices.n + t.col0});
     }
   });
   for (int64_t row = 0; row < rows; ++row)

@@ -16,26 +16,30 @@ HWY_BEFORE_NAMESPACE();
 namespace rl {
 namespace HWY_NAMESPACE {
 
-float scale_and_max(float* z, int64_t n, float inv) {
+float scale_and_max(const ScaleTileArgs& a) {
+  const int64_t n = a.count;
+  const float inv = a.inv_temperature;
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   auto top = hn::Set(d, -std::numeric_limits<float>::infinity());
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const auto v = hn::Mul(hn::LoadU(d, z + i), hn::Set(d, inv));
-    hn::StoreU(v, d, z + i);
+    const auto v = hn::Mul(hn::LoadU(d, a.from + i), hn::Set(d, inv));
+    hn::StoreU(v, d, a.to + i);
     top = hn::Max(top, v);
   }
   float max = hn::GetLane(hn::MaxOfLanes(d, top));
   for (; i < n; ++i) {
-    z[i] *= inv;
-    max = std::max(max, z[i]);
+    a.to[i] = a.from[i] * inv;
+    max = std::max(max, a.to[i]);
   }
   return max;
 }
 
-TileStats scale_and_measure_target(float* z, int64_t n, float inv) {
-  const float max = scale_and_max(z, n, inv);
+TileStats scale_and_measure_target(const ScaleTileArgs& args) {
+  const float max = scale_and_max(args);
+  const float* z = args.to;
+  const int64_t n = args.count;
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   auto s0 = hn::Zero(d), s1 = hn::Zero(d), w0 = hn::Zero(d), w1 = hn::Zero(d);
@@ -126,8 +130,8 @@ HWY_EXPORT(scale_and_measure_target);
 HWY_EXPORT(sample_in_tile_target);
 HWY_EXPORT(logits_backward_target);
 
-TileStats scale_and_measure(float* z, int64_t n, float inv_temperature) {
-  return HWY_DYNAMIC_DISPATCH(scale_and_measure_target)(z, n, inv_temperature);
+TileStats scale_and_measure(const ScaleTileArgs& args) {
+  return HWY_DYNAMIC_DISPATCH(scale_and_measure_target)(args);
 }
 
 RowStats combine_tiles(const TileStats* tiles, int64_t count) {

@@ -12,10 +12,10 @@
 //   fp32 tile in its worker's scratch and passes it to the epilogue, which stores it. Few rows use
 //   smaller tasks, column tiles of a slice, if the epilogue allows it.
 // - Reduction order along K is oneDNN's for the one chosen implementation.
-// - Weight gradients are summed over the rows of the call in chunks: as many of 512 rows as fit,
-//   then at most one each of 256, 128, 64 and 32 (the last padded with zeros). Each chunk is summed
-//   in oneDNN's order and added to the gradient, chunk after chunk. Gradient tiles and chunk sizes
-//   follow from shapes alone.
+// - Weight gradients are summed over the rows of the call in chunks: as many of 512 rows as fit, in
+//   bf16 of 256, then at most one each of 256, 128, 64 and 32 (the last padded with zeros). Each
+//   chunk is summed in oneDNN's order and added to the gradient, chunk after chunk. Gradient tiles
+//   and chunk sizes follow from shapes alone.
 // - Gradient kernels are a fixed set per weight shape, whatever the number of rows:
 //   prepare_weight_grad() makes them all, and no later call makes one.
 #pragma once

@@ -1,8 +1,9 @@
-// Weight gradients: one task per tile of grad, summed over row chunks in order
-// (ops/matmul_slices.h).
+// Weight gradients in place: one task per tile of grad, summed over row chunks in order
+// (ops/matmul_slices.h). Those of bf16 are in matmul_packed_gradient.cc.
 #include <cstring>
 
 #include "ops/cpu/matmul_impl.h"
+#include "ops/cpu/matmul_packed_gradient.h"
 
 namespace rl {
 namespace {
@@ -64,6 +65,7 @@ void Matmul::Impl::accumulate_tile(const WeightGrad& a, const GradientTile& t, i
 }
 
 void Matmul::accumulate_weight_grad(const WeightGrad& a) {
+  if (impl_->packs_gradients()) return Impl::PackedGradient(*impl_, a).run();
   const GradientCut cut = cut_gradient(a.n, a.k);
   impl_->executor.parallel_for(cut.count(), [&](int64_t task, int worker) {
     impl_->accumulate_tile(a, cut.at(task), worker);
@@ -71,6 +73,7 @@ void Matmul::accumulate_weight_grad(const WeightGrad& a) {
 }
 
 void Matmul::prepare_weight_grad(int64_t n, int64_t k, int64_t dy_stride) {
+  if (impl_->packs_gradients()) return Impl::PackedGradient::prepare(*impl_, n, k);
   const GradientCut cut = cut_gradient(n, k);
   const int64_t last_n = cut.n.count() - 1, last_k = cut.k.count() - 1;
   for (int64_t chunk_rows = kGradientChunkRows; chunk_rows >= kGradientRowUnit; chunk_rows /= 2) {

@@ -19,7 +19,9 @@ constexpr uint64_t kScratchpadBytes = 6ull << 20;
 struct KernelKey {
   int64_t m, k, n, lda;
   bool gradient;
-  int64_t ldb = 0, ldc = 0;  // gradients only
+  int64_t ldb = 0, ldc = 0;  // of gradients in place
+  bool packed = false;       // a gradient from packed operands, to a dense tile
+  bool in_place() const { return gradient && !packed; }
   auto operator<=>(const KernelKey&) const = default;
 };
 
@@ -64,6 +66,7 @@ struct Matmul::Impl {
                                     int64_t part) const;
   // What a worker reads first of the next matrix.
   SkinnyWeights first_weights(const PackedMatrix& next, int worker) const;
+  bool packs_gradients() const;
   bool stages_gradients() const;
   KernelKey gradient_key(const GradientTile& t, int64_t chunk_rows, int64_t dy_stride,
                          int64_t k) const;
@@ -74,6 +77,7 @@ struct Matmul::Impl {
   GradientOperands gradient_operands(const WeightGrad& a, const GradientTile& t, int64_t row,
                                      int64_t chunk_rows, int worker);
   void accumulate_tile(const WeightGrad& a, const GradientTile& t, int worker);
+  class PackedGradient;
   struct Product {
     const PackedMatrix& w;
     const void* x;

@@ -34,14 +34,15 @@ Described describe(const KernelKey& key, Dtype compute, dnnl_engine_t engine) {
   Described d;
   const dnnl_data_type_t type = to_dnnl(compute);
   const dnnl_dims_t wdims = {key.k, key.n};
-  if (key.gradient) {
+  if (key.in_place()) {
     d.src = plain_desc(key.m, key.k, 1, key.lda, type);
     d.weights = plain_desc(key.k, key.n, key.ldb, 1, type);
   } else {
     d.src = plain_desc(key.m, key.k, key.k, 1, type);
-    RL_DNNL(dnnl_memory_desc_init_by_tag(&d.weights, 2, wdims, type, dnnl_format_tag_any));
+    const dnnl_format_tag_t form = key.packed ? dnnl_BA16a64b2a : dnnl_format_tag_any;
+    RL_DNNL(dnnl_memory_desc_init_by_tag(&d.weights, 2, wdims, type, form));
   }
-  d.dst = plain_desc(key.m, key.n, key.gradient ? key.ldc : key.n, 1, dnnl_f32);
+  d.dst = plain_desc(key.m, key.n, key.in_place() ? key.ldc : key.n, 1, dnnl_f32);
   OwnedAttr attr;
   RL_DNNL(dnnl_primitive_attr_create(&attr.value));
   RL_DNNL(dnnl_primitive_attr_set_scratchpad_mode(attr.value, dnnl_scratchpad_mode_user));

@@ -116,4 +116,9 @@ GradientCut cut_gradient(int64_t n, int64_t k) {
   return {cut_slices({.k = k, .n = n}), cut_slices({.k = n, .n = k})};
 }
 
+GradientCut cut_packed_gradient(int64_t n, int64_t k) {
+  return {cut_slices({.k = k, .n = n}),
+          cut_slices({.k = n, .n = k, .cut = {.parts = 1, .unit = kPackedColumns}})};
+}
+
 }  // namespace rl

@@ -1,5 +1,6 @@
 // Packing for the bf16 GEMMs. Rows of W that lie in memory one after another are interleaved in
-// pairs; columns that do are rounded along K and transposed as words of two elements.
+// pairs; columns that do are rounded along K and transposed as words of two elements. A transposed
+// matrix of bf16 is made of pairs of rows in the same way.
 #include "ops/cpu/pack_bf16.h"
 
 #include <algorithm>
@@ -122,7 +123,77 @@ void pack_block_of_columns(const Bf16PackArgs& a, int64_t first, bf16* out) {
   }
 }
 
+__mmask32 first_halves(int64_t count) {
+  return count >= 2 * kLanes ? 0xffffffff
+                             : static_cast<__mmask32>((1u << std::max<int64_t>(count, 0)) - 1);
+}
+
+// Columns of two rows as pairs, in order: those of the first 16 columns, then those of the others.
+struct RowPair {
+  __m512i first, second;
+};
+inline __attribute__((always_inline)) RowPair load_pair(const bf16* row, const bf16* next,
+                                                        __mmask32 columns) {
+  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8,
+                                       39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i high =
+      _mm512_set_epi16(63, 31, 62, 30, 61, 29, 60, 28, 59, 27, 58, 26, 57, 25, 56, 24, 55, 23, 54,
+                       22, 53, 21, 52, 20, 51, 19, 50, 18, 49, 17, 48, 16);
+  const __m512i a = _mm512_maskz_loadu_epi16(columns, row),
+                b = _mm512_maskz_loadu_epi16(columns, next);
+  return {_mm512_permutex2var_epi16(a, low, b), _mm512_permutex2var_epi16(a, high, b)};
+}
+
+// 16 columns of 32 rows: pairs of a row each, as rows of `out`; only the first `columns` of them.
+inline __attribute__((always_inline)) void store_columns(__m512i (&pairs)[kLanes], int64_t columns,
+                                                         int64_t stride, bf16* out) {
+  if (columns <= 0) return;
+  transpose(pairs);
+  if (columns >= kLanes) {
+    for (int64_t c = 0; c < kLanes; ++c) _mm512_storeu_si512(out + c * stride, pairs[c]);
+    return;
+  }
+  for (int64_t c = 0; c < columns; ++c) _mm512_storeu_si512(out + c * stride, pairs[c]);
+}
+
 }  // namespace
+
+void pack_bf16_rows(const Bf16Rows& a, bf16* out) {
+  RL_CHECK(a.rows % kBf16BlockRows == 0);
+  for (int64_t first = 0; first < a.columns; first += kBf16BlockColumns) {
+    const __mmask32 left = first_halves(a.columns - first),
+                    right = first_halves(a.columns - first - 2 * kLanes);
+    const bf16* row = a.from + first;
+    for (int64_t r = 0; r < a.rows; r += 2, row += 2 * a.stride, out += kPairElements) {
+      const RowPair low = load_pair(row, row + a.stride, left),
+                    high = load_pair(row + 2 * kLanes, row + a.stride + 2 * kLanes, right);
+      _mm512_storeu_si512(out, low.first);
+      _mm512_storeu_si512(out + 2 * kLanes, low.second);
+      _mm512_storeu_si512(out + 4 * kLanes, high.first);
+      _mm512_storeu_si512(out + 6 * kLanes, high.second);
+    }
+  }
+}
+
+void transpose_bf16_rows(const Bf16Rows& a, bf16* out) {
+  RL_CHECK(a.rows % kBf16BlockRows == 0);
+  for (int64_t row = 0; row < a.rows; row += kBf16BlockRows) {
+    for (int64_t column = 0; column < a.columns; column += 2 * kLanes) {
+      const int64_t columns = a.columns - column;
+      const __mmask32 mask = first_halves(columns);
+      __m512i first[kLanes], second[kLanes];
+      const bf16* from = a.from + row * a.stride + column;
+      for (int64_t i = 0; i < kLanes; ++i, from += 2 * a.stride) {
+        const RowPair pair = load_pair(from, from + a.stride, mask);
+        first[i] = pair.first;
+        second[i] = pair.second;
+      }
+      bf16* to = out + column * a.rows + row;
+      store_columns(first, columns, a.rows, to);
+      store_columns(second, columns - kLanes, a.rows, to + kLanes * a.rows);
+    }
+  }
+}
 
 void pack_bf16(const Bf16PackArgs& a) {
   RL_CHECK(a.k_stride == 1 || a.n_stride == 1);
@@ -138,5 +209,7 @@ void pack_bf16(const Bf16PackArgs& a) {
 #else
 namespace rl {
 void pack_bf16(const Bf16PackArgs&) { RL_CHECK(false); }
+void pack_bf16_rows(const Bf16Rows&, bf16*) { RL_CHECK(false); }
+void transpose_bf16_rows(const Bf16Rows&, bf16*) { RL_CHECK(false); }
 }  // namespace rl
 #endif

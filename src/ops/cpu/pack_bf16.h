@@ -1,5 +1,6 @@
 // Packs fp32 weights for the bf16 GEMMs: rounding and blocking in one pass over the weights. It
 // writes the bytes that oneDNN's reorder writes (tests compare them), in less than half the time.
+// Also packs and transposes the bf16 operands of weight gradients.
 #pragma once
 #include <cstdint>
 
@@ -25,5 +26,17 @@ constexpr int64_t pack_bf16_elements(int64_t k, int64_t n) {
 
 // Needs AVX-512 bf16, as the GEMMs do that read this form; calling it elsewhere is a bug in librl.
 void pack_bf16(const Bf16PackArgs& args);
+
+// Some columns of a matrix of bf16 rows that are `stride` elements apart; `rows` is a multiple of
+// kBf16BlockRows.
+struct Bf16Rows {
+  const bf16* from;
+  int64_t rows, columns, stride;
+};
+// The form that pack_bf16() writes of the rows as W: pack_bf16_elements(rows, columns). Needs
+// AVX-512 bf16, as the next one.
+void pack_bf16_rows(const Bf16Rows& args, bf16* out);
+// out (columns, rows) = the transposed rows.
+void transpose_bf16_rows(const Bf16Rows& args, bf16* out);
 
 }  // namespace rl
