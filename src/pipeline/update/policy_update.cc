@@ -162,6 +162,10 @@ UpdateResult PolicyUpdate::finish() {
   return finish(*update);
 }
 
+void PolicyUpdate::publish(TrainMetrics& step) {
+  if (model_.published_apart() && step.optimizer_steps > 0) trainer_->publish(step);
+}
+
 UpdateResult PolicyUpdate::finish(InProgress& update) {
   PreparedBatch& batch = update.batch;
   UpdateResult out;
