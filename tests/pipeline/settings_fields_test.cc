@@ -254,11 +254,17 @@ void compare_run(const Settings& s, Fields& c) {
   c.same("pipeline.filter_low", s.pipeline.filter_low);
   c.same("pipeline.filter_max_rounds", s.pipeline.filter_max_rounds);
   c.same("pipeline.filter_spread", s.pipeline.filter_spread);
+  c.same("pipeline.mask_off_policy_tokens", s.pipeline.mask_off_policy_tokens);
+  c.same("pipeline.max_off_policy_steps", s.pipeline.max_off_policy_steps);
+  c.same("pipeline.max_staleness", s.pipeline.max_staleness);
   c.same("pipeline.max_turns", s.pipeline.max_turns);
   c.same("pipeline.mode", s.pipeline.mode);
+  c.same("pipeline.over_sampling_prompts", s.pipeline.over_sampling_prompts);
   c.same("pipeline.overlong_filter", s.pipeline.overlong_filter);
+  c.same("pipeline.partial_rollout", s.pipeline.partial_rollout);
   c.same("pipeline.partial_rollout_max_aborts", s.pipeline.partial_rollout_max_aborts);
   c.same("pipeline.prompts_per_step", s.pipeline.prompts_per_step);
+  c.same("pipeline.queue_size", s.pipeline.queue_size);
   c.same("pipeline.repetition_filter", s.pipeline.repetition_filter);
   c.same("pipeline.repetition_ngram", s.pipeline.repetition_ngram);
   c.same("pipeline.reply_timeout_ns", s.pipeline.reply_timeout_ns);

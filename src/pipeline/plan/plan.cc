@@ -170,11 +170,11 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
                         const char* role = "") {
     plan.parts.push_back({std::move(name), phase, bytes, role, home});
   };
-  if (use == PlanUse::kPipeline) {
-    arena("phase workspace", "shared", std::max(rollout, train));
+  if (use == PlanUse::kPipeline && !p.has_workspaces_apart()) {
+    arena(kPhaseWorkspace, "shared", std::max(rollout, train));
   } else {
-    arena("engine workspace", "always", rollout);
-    arena(p.has_forwards() ? "forward workspace" : "training workspace", "always", train);
+    arena(kEngineWorkspace, "always", rollout);
+    arena(p.has_forwards() ? "forward workspace" : kTrainingWorkspace, "always", train);
   }
   if (const uint64_t host = p.host_workspace(plan.max_tokens); host != 0) {
     plan.arenas.push_back({kHostWorkspace, "always", host});
@@ -281,7 +281,7 @@ void set_lent_gradients(const Planner& p, MemoryPlan& plan) {
 // bytes, the blocks come first: all that engine.memory_fraction allows next to the smallest
 // training.
 void choose_sizes(const PlanRequest& request, const Planner& p, uint64_t budget, MemoryPlan& plan) {
-  const bool apart = request.use == PlanUse::kParts;
+  const bool apart = p.has_workspaces_apart();
   const Planner sizes = request.size_planner();
   const auto engines = static_cast<uint64_t>(p.num_engines());
   const auto size_engines = [&](const Planner& by, uint64_t shared, uint64_t beside) {

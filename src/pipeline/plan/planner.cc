@@ -202,8 +202,7 @@ int64_t Planner::samples_held() const {
     return (CheckedI64(prompts) * CheckedI64(each)).get();
   };
   int64_t most = 0;
-  if (has_trainer())
-    most = product(settings_.pipeline.prompts_per_step, attempts_per_prompt(settings_));
+  if (has_trainer()) most = product(most_groups(settings_), attempts_per_prompt(settings_));
   if (has_engine()) most = std::max(most, product(settings_.engine.max_num_seqs, num_engines_));
   if (use_ == PlanUse::kPipeline && has_engine()) {
     const int64_t each = settings_.eval.samples_per_prompt;
@@ -445,9 +444,13 @@ uint64_t Planner::min_shared() const {
   return (CheckedU64(weight_bytes_) + CheckedU64(static_cast<uint64_t>(num_engines_)) * kv).get();
 }
 
+bool Planner::has_workspaces_apart() const {
+  return use_ == PlanUse::kParts || (use_ == PlanUse::kPipeline && generates_ahead(settings_));
+}
+
 uint64_t Planner::phase_bytes(int64_t max_tokens, int64_t blocks) const {
   const uint64_t train = train_bytes(max_tokens), rollout = rollout_bytes(blocks);
-  if (use_ != PlanUse::kParts) return std::max(train, rollout);
+  if (!has_workspaces_apart()) return std::max(train, rollout);
   return (CheckedU64(train) + CheckedU64(rollout)).get();
 }
 

@@ -97,6 +97,8 @@ class Planner {
   uint64_t min_total() const;
   // Minimum bytes of what engine.memory_fraction applies to: weights and one longest sequence.
   uint64_t min_shared() const;
+  // Engine and training compute at the same time, or in turns: each has its own workspace.
+  bool has_workspaces_apart() const;
   // Bytes of both workspaces, or of the one they share.
   uint64_t phase_bytes(int64_t max_tokens, int64_t blocks) const;
 

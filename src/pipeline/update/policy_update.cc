@@ -186,6 +186,10 @@ UpdateResult PolicyUpdate::finish() {
   return finish(*update);
 }
 
+void PolicyUpdate::publish(TrainMetrics& step) {
+  if (model_.published_apart() && step.optimizer_steps > 0) trainer_->publish(step);
+}
+
 UpdateResult PolicyUpdate::finish(InProgress& update) {
   try {
     UpdateResult out = complete(update);

@@ -83,6 +83,9 @@ class PolicyUpdate {
   // Publishes the policy, unless engines read another compute copy; then trains the critic and
   // moves the KL coefficient.
   UpdateResult finish();
+  // After it, if engines read another compute copy: publishes the policy. Adds the time to the
+  // metrics of the step.
+  void publish(TrainMetrics& step);
   // The first half of an update of one optimizer step (Trainer::begin_gradients): begin_gradients,
   // next until it returns false, hold. apply is the second half, a finish; nothing but forwards
   // may come between, and the caller may release its leases. Error(kUnsupported) with a critic,
