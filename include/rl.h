@@ -2610,9 +2610,10 @@ RL_API rl_status rl_model_weight(const rl_model* model, const char* name, size_t
  * to until rl_trainer_apply is called; the tensor keeps the trainer's memory alive, but its
  * contents mean nothing once other calls use that memory. request may be NULL: no flags, and the
  * memory that they are in. RL_FAILED_PRECONDITION when there are no gradients of the present
- * weights and, with a GPU, when they were handed out in the other memory before; RL_NOT_FOUND for a
- * weight that is not trained, with the nearest ones. What streams of a GPU write into them must be
- * complete when rl_trainer_apply is called. Thread: any. */
+ * weights and, with a GPU, when they are wanted without RL_TENSOR_COPY and were handed out so in
+ * the other memory before; RL_NOT_FOUND for a weight that is not trained, with the nearest ones.
+ * What streams of a GPU write into them must be complete when rl_trainer_apply is called. Thread:
+ * any. */
 RL_API rl_status rl_trainer_gradient(rl_trainer* trainer, const char* name, size_t name_len,
                                      const rl_tensor_request* request, rl_tensor** out,
                                      rl_error** err);

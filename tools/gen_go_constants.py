@@ -32,8 +32,8 @@ FLAGS = [("RL_OPTION_", "OptionFlags", "Flags of an OptionInfo."),
          ("RL_TENSOR_", "TensorFlags", "Flags of functions that return a tensor.")]
 INSIDE = ("RL_ABI_", "RL_ERROR_")
 WORDS = {"DTYPE": "DType", "IO": "IO", "BF16": "BF16", "I64": "I64", "U64": "U64", "F64": "F64",
-         "F32": "F32", "NS": "NS", "GPU": "GPU", "OK": "OK", "CPU": "CPU", "IDS": "IDs",
-         "JSON": "JSON"}
+         "F32": "F32", "NS": "NS", "GPU": "GPU", "OK": "OK", "CPU": "CPU", "CUDA": "CUDA",
+         "IDS": "IDs", "JSON": "JSON"}
 
 
 def camel(name):

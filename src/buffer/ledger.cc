@@ -3,6 +3,7 @@
 #include "buffer/ledger.h"
 
 #include <numeric>
+#include <utility>
 
 #include "core/error.h"
 
@@ -20,6 +21,14 @@ int64_t sum(const std::array<int64_t, kNumDropReasons>& counts) {
 }
 
 }  // namespace
+
+LedgerCounts LedgerCounts::without_open() const {
+  LedgerCounts out = *this;
+  out.attempts_started -= std::exchange(out.attempts_in_flight, 0);
+  out.tokens_generated -= std::exchange(out.tokens_in_flight, 0);
+  out.prompts_drawn -= std::exchange(out.prompts_open, 0);
+  return out;
+}
 
 int64_t LedgerCounts::discarded() const { return sum(attempts_discarded); }
 int64_t LedgerCounts::dropped() const { return sum(prompts_dropped); }

@@ -26,6 +26,8 @@ struct LedgerCounts {
   std::array<int64_t, kNumDropReasons> prompts_dropped{};
   int64_t late_scores = 0, duplicate_scores = 0, unknown_scores = 0, nonfinite_scores = 0;
 
+  // The same as if what is in flight had never been drawn.
+  LedgerCounts without_open() const;
   int64_t discarded() const;
   int64_t dropped() const;
   bool operator==(const LedgerCounts&) const = default;

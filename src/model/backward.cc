@@ -1,6 +1,9 @@
 // The backward of the transformer, from the last layer to the first. Cheap values (norm outputs,
 // gated units) are recomputed; they have the forward's bits because the same kernels compute them
 // from the same saved inputs.
+#include <algorithm>
+
+#include "core/error.h"
 #include "model/transformer.h"
 #include "ops/compute.h"
 
@@ -23,12 +26,13 @@ class BackwardPass {
         args_(args),
         layout_(args.layout != nullptr ? *args.layout : model.layout()),
         n_(batch.rows()),
-        hidden_(config_.hidden) {}
+        hidden_(config_.hidden),
+        item_(static_cast<int64_t>(dtype_bytes(compute_.dtype()))) {}
 
   void run() {
     b_.work.cut(batch_.sequences, b_.d_prompts);
-    zero(b_.dx);
-    norm_gradient(saved_.x_out, args_.d_hidden, layout_.final_norm(), b_.dx);
+    zero(b_.dx, n_);
+    norm_gradient({n_, f_.x, args_.d_hidden, b_.dx}, layout_.final_norm());
     for (int64_t l = config_.layers - 1; l >= layout_.first_trained_layer(); --l) {
       recompute(l);
       mlp_half(l);
@@ -48,23 +52,38 @@ class BackwardPass {
   RowNorm norm(int64_t weight) const {
     return {model_.master() + weight, config_.rms_eps, config_.norm_weight};
   }
-  void zero(float* x) { zero_floats(compute_, {x, n_ * hidden_}); }
+  void zero(float* x, int64_t rows) { zero_floats(compute_, {x, rows * hidden_}); }
 
-  // Adds to dx (N, C) and to the norm weight's gradient.
-  void norm_gradient(const float* x, const float* dy, int64_t weight, float* dx) {
+  // What a norm read, the gradient of its output, and where that of its input is added.
+  struct NormRows {
+    int64_t rows;
+    const float *x, *dy;  // (rows, C)
+    float* dx;
+  };
+  // Adds to dx and to the norm weight's gradient.
+  void norm_gradient(const NormRows& r, int64_t weight) {
     with_grad(weight, hidden_, [&](float* grad) {
-      norm_rows_backward(compute_, {x, dy, norm(weight), dx, grad, n_, hidden_, b_.partial});
+      norm_rows_backward(compute_,
+                         {r.x, r.dy, norm(weight), r.dx, grad, r.rows, hidden_, b_.partial});
     });
   }
 
-  // Adds dy^T x to the gradients of the trained rows of the matrix (n, k) at this offset.
-  void matrix_gradient(int64_t offset, std::byte* dy, int64_t n, std::byte* x, int64_t k) {
-    const auto item = static_cast<int64_t>(dtype_bytes(compute_.dtype()));
-    layout_.for_each_trained(offset, n * k, [&](const TrainedRun& run) {
-      std::byte* const columns = dy + (run.master - offset) / k * item;
+  // Operands of a weight gradient, dy^T x.
+  struct Operands {
+    int64_t rows;
+    std::byte* dy;  // (rows, n)
+    int64_t n;
+    std::byte* x;  // (rows, k)
+    int64_t k;
+  };
+  // Adds to the gradients of the trained rows of the matrix (n, k) at this offset.
+  void matrix_gradient(int64_t offset, const Operands& g) {
+    layout_.for_each_trained(offset, g.n * g.k, [&](const TrainedRun& run) {
+      std::byte* const columns = g.dy + (run.master - offset) / g.k * item_;
       args_.grads.add_matrix(
-          {run.gradient, run.size, k}, [&](float* to, int64_t first, int64_t count) {
-            weight_gradient(compute_, {columns + first / k * item, count / k, x, k, n_, to, n});
+          {run.gradient, run.size, g.k}, [&](float* to, int64_t first, int64_t count) {
+            weight_gradient(
+                compute_, {columns + first / g.k * item_, count / g.k, g.x, g.k, g.rows, to, g.n});
           });
     });
   }
@@ -86,11 +105,6 @@ class BackwardPass {
     if (!s.kept.all() && l + 1 == s.group.end)
       recompute_layers(model_, batch_, kv_, f_, saved_, s.group);
   }
-  // Gated units of the layer computed again last are still in the forward's buffer.
-  bool has_gated_units(const SavedActivations::Layer& s, int64_t l) const {
-    return !s.kept.mlp && l + 1 == s.group.end;
-  }
-
   // The forward left the last inputs on the device. The buffer of one that was read gets the next
   // that is not there; the copy may run while the one between them is read.
   void fetch_input(const SavedActivations::Layer& read) {
@@ -102,36 +116,89 @@ class BackwardPass {
                {next.host_input, next.x_in, static_cast<uint64_t>(n_ * hidden_) * sizeof(float)});
   }
 
-  // Recomputes a norm's output into the forward's buffer.
-  void renorm(const float* x, int64_t weight) {
-    norm_rows(compute_, {x, norm(weight), f_.normed, n_, hidden_});
+  // Recomputes a norm's output into the forward's buffer, from its first row on.
+  void renorm(const float* x, int64_t weight, int64_t rows) {
+    norm_rows(compute_, {x, norm(weight), f_.normed, rows, hidden_});
+  }
+
+  // The output of attention or MLP before its sandwich norm, and that norm.
+  struct Added {
+    const float* values;
+    int64_t out_norm;  // negative: none
+  };
+  // Some rows of the residual's gradient and of the buffers beside it.
+  struct ResidualRows {
+    int64_t rows;
+    float *dx, *d_normed;
+    std::byte* rounded;
+  };
+  ResidualRows residual_rows(int64_t first, int64_t count) const {
+    const int64_t at = first * hidden_;
+    return {count, b_.dx + at, b_.d_normed + at, b_.rounded + at * item_};
   }
 
   // Rounds the gradient of the output projection of attention or MLP: the residual's gradient,
   // passed back through the sandwich norm if there is one.
-  void round_output_gradient(const float* added, int64_t out_norm) {
-    const float* d = b_.dx;
-    if (out_norm >= 0) {
-      zero(b_.d_normed);
-      norm_gradient(added, b_.dx, out_norm, b_.d_normed);
-      d = b_.d_normed;
+  void round_output_gradient(const ResidualRows& r, const Added& added) {
+    const float* d = r.dx;
+    if (added.out_norm >= 0) {
+      zero(r.d_normed, r.rows);
+      norm_gradient({r.rows, added.values, r.dx, r.d_normed}, added.out_norm);
+      d = r.d_normed;
     }
-    round_floats(compute_, {d, n_ * hidden_, b_.rounded});
+    round_floats(compute_, {d, r.rows * hidden_, r.rounded});
   }
 
+  // Of some rows.
+  struct MlpRows {
+    const float* x_mid;
+    float* added;        // null without sandwich norms
+    std::byte* gate_up;  // null: not kept, nor what was added
+  };
+
+  // As many rows at a time as the buffers have room for.
   void mlp_half(int64_t l) {
     const SavedActivations::Layer s = saved_.values(l, f_);
+    const int64_t most = b_.limits.mlp_rows, width = 2 * config_.layer(l).ffn;
+    RL_CHECK(most == f_.limits.mlp_rows);
+    for (int64_t first = 0; first < n_; first += most) {
+      const ResidualRows r = residual_rows(first, std::min(most, n_ - first));
+      MlpRows mlp{s.x_mid + first * hidden_, nullptr, nullptr};
+      if (s.gate_up != nullptr) mlp.gate_up = s.gate_up + first * width * item_;
+      if (s.mlp_added != nullptr) mlp.added = s.mlp_added + first * hidden_;
+      mlp_gradient(l, r, mlp);
+    }
+  }
+
+  // Gate, up and gated units from the residual; the norm's output stays in the forward's buffer.
+  void mlp_again(int64_t l, int64_t rows, MlpRows& mlp) {
+    const LayerOffsets& at = model_.layout().layer(l);
+    const PackedLayer& forward = forward_weights().packed().layer(l);
+    mlp.gate_up = saved_.gate_up_again;
+    mlp.added = saved_.mlp_added_again;
+    renorm(mlp.x_mid, at.mlp_norm, rows);
+    project_gated(compute_, {forward.gate_up, f_.normed, rows, f_.h, mlp.gate_up,
+                             config_.activation, &forward.down});
+    if (mlp.added != nullptr) project(compute_, {forward.down, f_.h, rows, mlp.added});
+  }
+  const ComputeCopy& forward_weights() const {
+    return batch_.weights != nullptr ? *batch_.weights : model_.trained();
+  }
+
+  void mlp_gradient(int64_t l, const ResidualRows& r, MlpRows mlp) {
     const LayerOffsets& at = model_.layout().layer(l);
     const PackedLayer& packed = args_.packed.layer(l);
     const int64_t ffn = config_.layer(l).ffn;
-    round_output_gradient(s.mlp_added, at.mlp_out_norm);
-    project_gated_backward(compute_, {packed.down, b_.rounded, s.gate_up, b_.d_gate_up, n_,
-                                      config_.activation, has_gated_units(s, l) ? nullptr : f_.h});
-    matrix_gradient(at.down, b_.rounded, hidden_, f_.h, ffn);
-    renorm(s.x_mid, at.mlp_norm);
-    matrix_gradient(at.gate_up, b_.d_gate_up, 2 * ffn, f_.normed, hidden_);
-    project(compute_, {packed.gate_up, b_.d_gate_up, n_, b_.d_normed});
-    norm_gradient(s.x_mid, b_.d_normed, at.mlp_norm, b_.dx);
+    const bool again = mlp.gate_up == nullptr;
+    if (again) mlp_again(l, r.rows, mlp);
+    round_output_gradient(r, {mlp.added, at.mlp_out_norm});
+    project_gated_backward(compute_, {packed.down, r.rounded, mlp.gate_up, b_.d_gate_up, r.rows,
+                                      config_.activation, again ? nullptr : f_.h});
+    matrix_gradient(at.down, {r.rows, r.rounded, hidden_, f_.h, ffn});
+    if (!again) renorm(mlp.x_mid, at.mlp_norm, r.rows);
+    matrix_gradient(at.gate_up, {r.rows, b_.d_gate_up, 2 * ffn, f_.normed, hidden_});
+    project(compute_, {packed.gate_up, b_.d_gate_up, r.rows, r.d_normed});
+    norm_gradient({r.rows, mlp.x_mid, r.d_normed, r.dx}, at.mlp_norm);
   }
 
   void attention_half(int64_t l) {
@@ -139,16 +206,16 @@ class BackwardPass {
     const LayerOffsets& at = model_.layout().layer(l);
     const PackedLayer& packed = args_.packed.layer(l);
     const LayerShape shape = config_.layer(l);
-    round_output_gradient(s.attention_added, at.attention_out_norm);
-    matrix_gradient(at.o, b_.rounded, hidden_, s.mixed, shape.q_width());
+    round_output_gradient(residual_rows(0, n_), {s.attention_added, at.attention_out_norm});
+    matrix_gradient(at.o, {n_, b_.rounded, hidden_, s.mixed, shape.q_width()});
     project(compute_, {packed.o, b_.rounded, n_, b_.d_mixed});
     attention_gradient(l, s);
     rope_gradient(l, s, at);
     if (at.qkv_bias >= 0) qkv_bias_gradient(at.qkv_bias, shape.qkv_width());
-    renorm(s.x_in, at.input_norm);
-    matrix_gradient(at.qkv, b_.dqkv_rounded, shape.qkv_width(), f_.normed, hidden_);
+    renorm(s.x_in, at.input_norm, n_);
+    matrix_gradient(at.qkv, {n_, b_.dqkv_rounded, shape.qkv_width(), f_.normed, hidden_});
     project(compute_, {packed.qkv, b_.dqkv_rounded, n_, b_.d_normed});
-    norm_gradient(s.x_in, b_.d_normed, at.input_norm, b_.dx);
+    norm_gradient({n_, s.x_in, b_.d_normed, b_.dx}, at.input_norm);
   }
 
   void qkv_bias_gradient(int64_t offset, int64_t width) {
@@ -203,7 +270,7 @@ class BackwardPass {
   BackwardBuffers& b_;
   const BackwardArgs& args_;
   const WeightLayout& layout_;
-  const int64_t n_, hidden_;
+  const int64_t n_, hidden_, item_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 // projection or, in decode, of attention.
 #include "model/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -11,6 +12,10 @@
 
 namespace rl {
 namespace {
+
+struct Rows {
+  int64_t first, count;
+};
 
 // Where one layer reads and writes: in place for inference, separate buffers for what training
 // keeps.
@@ -28,7 +33,7 @@ LayerPlaces in_place(const ForwardBuffers& b, bool decode) {
 
 // The input of the layer after this one.
 float* input_after(const ForwardBuffers& b, const SavedActivations& saved, int64_t l) {
-  if (l + 1 == static_cast<int64_t>(saved.layers.size())) return saved.x_out;
+  if (l + 1 == static_cast<int64_t>(saved.layers.size())) return b.x;
   const SavedActivations::Layer& next = saved.layers[static_cast<size_t>(l + 1)];
   return next.kept.input ? next.x_in : b.x;
 }
@@ -72,7 +77,7 @@ LayerPlaces places_again(const ForwardBuffers& b, const SavedActivations& saved,
           s.lse,
           saved.head_norms ? s.qkv : b.qkv,
           s.attention_added,
-          s.mlp_added,
+          s.mlp_added != nullptr ? s.mlp_added : b.added,
           saved.head_norms ? QkvResult::kBoth : QkvResult::kHeads};
 }
 
@@ -103,8 +108,7 @@ class Pass {
       }
       attend_rows(l, at);
       add_attention(l, at);
-      gate(l, at);
-      add_mlp(l, at);
+      run_mlp(l, at);
     }
   }
 
@@ -133,13 +137,7 @@ class Pass {
     }
     if (!s.kept.attention) attend_rows(l, at);
     if (!s.kept.residual) add_attention(l, at);
-    if (s.kept.mlp) return;
-    if (s.kept.residual) normalize(at.x_mid, vectors.mlp_norm);
-    gate(l, at);
-    if (continues)
-      add_mlp(l, at);
-    else if (at.mlp_added != nullptr)
-      project(compute_, {weights_.packed().layer(l).down, b_.h, batch_.rows(), at.mlp_added});
+    if (continues) run_mlp(l, at);
   }
 
   void normalize(const float* x, const float* weight) {
@@ -149,8 +147,8 @@ class Pass {
   void fill_places() {
     const int64_t block = model_.block_size();
     int64_t next = 0;
-    RL_CHECK(batch_.rows() <= b_.max_rows);
-    RL_CHECK(!batch_.decode || saved_ == nullptr);
+    RL_CHECK(batch_.rows() <= b_.limits.rows);
+    RL_CHECK(!batch_.decode || (saved_ == nullptr && b_.limits.decodes));
     for (const SequenceRows& s : batch_.sequences) {
       RL_CHECK(!batch_.decode || (s.rows == 1 && s.prefix_sequence < 0));
       RL_CHECK(s.first_row == next && s.rows > 0 && next + s.rows <= batch_.rows() &&
@@ -233,18 +231,37 @@ class Pass {
                                 &packed.gate_up});
   }
 
+  // As many rows at a time as the buffers have room for.
+  void run_mlp(int64_t l, const LayerPlaces& at) {
+    const int64_t n = batch_.rows(), most = b_.limits.mlp_rows;
+    for (int64_t first = 0; first < n; first += most) {
+      const Rows rows{first, std::min(most, n - first)};
+      gate(l, at, rows);
+      add_mlp(l, at, rows);
+    }
+  }
+
+  int64_t item() const { return static_cast<int64_t>(dtype_bytes(model_.compute_dtype())); }
+
   // h = gated(norm(x_mid)).
-  void gate(int64_t l, const LayerPlaces& at) {
+  void gate(int64_t l, const LayerPlaces& at, const Rows& rows) {
     const PackedLayer& packed = weights_.packed().layer(l);
-    project_gated(compute_, {packed.gate_up, b_.normed, batch_.rows(), b_.h, at.gate_up,
-                             config_.activation, &packed.down});
+    const int64_t width = 2 * config_.layer(l).ffn;
+    std::byte* const gate_up =
+        at.gate_up != nullptr ? at.gate_up + rows.first * width * item() : nullptr;
+    project_gated(compute_, {packed.gate_up, b_.normed + rows.first * config_.hidden * item(),
+                             rows.count, b_.h, gate_up, config_.activation, &packed.down});
   }
 
   // x_out = x_mid + h Wdown^T.
-  void add_mlp(int64_t l, const LayerPlaces& at) {
-    project_residual(compute_, {weights_.packed().layer(l).down, b_.h, batch_.rows(), at.x_mid,
-                                at.x_out, norm(weights_.layer(l).mlp_out_norm), at.mlp_added,
-                                norm_after(l), read_after(l)});
+  void add_mlp(int64_t l, const LayerPlaces& at, const Rows& rows) {
+    const int64_t first = rows.first * config_.hidden;
+    NextNorm then = norm_after(l);
+    then.y += first * item();
+    project_residual(
+        compute_, {weights_.packed().layer(l).down, b_.h, rows.count, at.x_mid + first,
+                   at.x_out + first, norm(weights_.layer(l).mlp_out_norm),
+                   at.mlp_added != nullptr ? at.mlp_added + first : nullptr, then, read_after(l)});
   }
 
   Compute& compute_;

@@ -29,22 +29,36 @@ struct ForwardBatch {
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
 };
 
-// Working memory of a forward of up to max_rows rows, in memory of the device. Sizes are a pure
-// function of shape; the caller owns the bytes.
+// The largest batch of a pass, and how it is computed. Buffers of one pass have the same limits.
+struct BatchLimits {
+  BatchLimits(int64_t rows) : rows(rows), mlp_rows(rows) {}
+  BatchLimits(int64_t rows, int64_t mlp_rows, bool decodes)
+      : rows(rows), mlp_rows(mlp_rows), decodes(decodes) {}
+  int64_t rows;
+  // Rows that go through an MLP at a time, so that its wide values exist for no more. Fewer than
+  // `rows`: a multiple of kMlpRowUnit, with which no bit of values or fp32 gradients depends on it
+  // on a CPU.
+  int64_t mlp_rows;
+  bool decodes = true;  // batches may have ForwardBatch::decode
+};
+constexpr int64_t kMlpRowUnit = 512;
+
+// Working memory of a forward, in memory of the device. Sizes are a pure function of shape; the
+// caller owns the bytes.
 class ForwardBuffers {
  public:
-  static uint64_t bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
+  static uint64_t bytes(const ModelConfig& config, const KvShape& kv, const BatchLimits& limits,
                         int num_threads);
-  ForwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads,
-                 std::byte* data);
+  ForwardBuffers(const ModelConfig& config, const KvShape& kv, const BatchLimits& limits,
+                 int num_threads, std::byte* data);
 
-  int64_t max_rows;
+  BatchLimits limits;
   float* x;           // (N, C) residual stream
   std::byte* normed;  // (N, C) compute dtype
-  float* qkv;         // (N, (H + 2 KH) D)
+  float* qkv;         // (N, (H + 2 KH) D); null if neither decode nor head norms need it
   std::byte* q;       // (N, H, W) compute dtype
   std::byte* mixed;   // (N, H, D) attention output, compute dtype
-  std::byte* h;       // (N, F) compute dtype
+  std::byte* h;       // (M, F) compute dtype, of M = limits.mlp_rows rows
   float* added;  // (N, C) output of attention or MLP before its sandwich norm; null without these
                  // norms
   std::byte* hidden;     // (N, C) final norm output, compute dtype: the forward's result
@@ -58,20 +72,20 @@ class ForwardBuffers {
 // here once for all layers at the same place of their group.
 class SavedActivations {
  public:
-  static uint64_t bytes(const ModelConfig& config, Dtype compute, int64_t max_rows,
+  static uint64_t bytes(const ModelConfig& config, Dtype compute, const BatchLimits& limits,
                         const ActivationRule& rule = {});
   // Bytes in host memory, which hold layer inputs; 0 if they stay on the device.
   static uint64_t host_bytes(const ModelConfig& config, int64_t max_rows,
                              const ActivationRule& rule);
-  SavedActivations(const ModelConfig& config, Dtype compute, int64_t max_rows, std::byte* data,
-                   const ActivationRule& rule = {}, std::byte* host = nullptr);
+  SavedActivations(const ModelConfig& config, Dtype compute, const BatchLimits& limits,
+                   std::byte* data, const ActivationRule& rule = {}, std::byte* host = nullptr);
   struct Layer {
     float* x_in;         // (N, C) residual at entry
     float* x_mid;        // (N, C) residual after attention
     std::byte* q;        // (N, H, W) RoPE applied
     std::byte* mixed;    // (N, H, D)
     float* lse;          // (N, H)
-    std::byte* gate_up;  // (N, 2F)
+    std::byte* gate_up;  // (N, 2F); null: the backward computes it, some rows at a time
     float* qkv;  // (N, (H + 2 KH) D) QKV projection before the q and k norms; null without them
     float* attention_added;  // (N, C) attention output before its sandwich norm; null without these
                              // norms
@@ -86,8 +100,10 @@ class SavedActivations {
 
   std::vector<Layer> layers;    // null: in the forward's buffers
   std::vector<int64_t> inputs;  // layers whose input is kept
-  float* x_out;                 // (N, C) residual after the last layer
-  bool head_norms;              // whether there is a qkv
+  // For layers without gate_up: (M, 2F), and (M, C) of sandwich norms.
+  std::byte* gate_up_again;
+  float* mlp_added_again;
+  bool head_norms;  // whether there is a qkv
 };
 
 // The norm over query and key heads of one layer; only in models that have it.
@@ -96,40 +112,42 @@ HeadNorm head_norm(const ModelConfig& config, const LayerVectors& layer);
 float embedding_scale(const ModelConfig& config, Dtype compute);
 
 // Runs the layers and the final norm into buffers.hidden (N, C). K and V are written to kv. With
-// `saved`, activations of this batch are kept for backward().
+// `saved`, activations of this batch are kept for backward(), which also reads buffers.x, the
+// residual after the last layer.
 void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
              ForwardBuffers& buffers, SavedActivations* saved);
 
-// After forward() with `saved`: computes again what was not kept of the layers of a group. The
-// gated units of its last layer are in buffers.h if they were not kept.
+// After forward() with `saved`: computes again what was not kept of the layers of a group, except
+// the MLP of its last layer.
 void recompute_layers(const Model& model, const ForwardBatch& batch, const KvPool& kv,
                       ForwardBuffers& buffers, SavedActivations& saved, const LayerGroup& group);
 
 class BackwardBuffers {
  public:
-  static uint64_t bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
+  static uint64_t bytes(const ModelConfig& config, const KvShape& kv, const BatchLimits& limits,
                         int num_threads);
-  BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows, int num_threads,
-                  std::byte* data);
+  BackwardBuffers(const ModelConfig& config, const KvShape& kv, const BatchLimits& limits,
+                  int num_threads, std::byte* data);
 
-  float* dx;             // (N, C)
-  float* d_normed;       // (N, C)
-  std::byte* rounded;    // (N, C) compute dtype
-  std::byte* d_gate_up;  // (N, 2F) compute dtype
-  float* d_mixed;        // (N, H D)
-  float* dqkv;           // (N, (H + 2 KH) D)
-  std::byte* dqkv_rounded;
-  float* partial;        // (row chunks, C) norm-weight gradients
-  float* d_prompts;      // (N, 2 KH D) key and value gradients of shared prefixes, by part
-  std::byte* attention;  // attention_backward_workspace_bytes()
+  BatchLimits limits;
+  float* dx;                // (N, C)
+  float* d_normed;          // (N, C)
+  float* d_mixed;           // (N, H D), in the bytes of d_normed
+  std::byte* rounded;       // (N, C) compute dtype
+  std::byte* d_gate_up;     // (M, 2F) compute dtype
+  std::byte* dqkv_rounded;  // (N, (H + 2 KH) D), in the bytes of d_gate_up
+  float* dqkv;              // (N, (H + 2 KH) D)
+  float* partial;           // (row chunks, C) norm-weight gradients
+  float* d_prompts;         // (N, 2 KH D) key and value gradients of shared prefixes, by part
+  std::byte* attention;     // attention_backward_workspace_bytes()
   BackwardWork work;
 };
 
 // What the backward needs besides the forward's buffers (which it reuses for recomputed values).
 struct BackwardArgs {
-  BackwardWeights& packed;               // of the version the forward ran with
-  GradientSink grads;                    // of trained parameters; accumulated
-  const float* d_hidden;                 // (N, C) gradient of buffers.hidden
+  BackwardWeights& packed;  // of the version the forward ran with
+  GradientSink grads;       // of trained parameters; accumulated
+  const float* d_hidden;    // (N, C) gradient of buffers.hidden; it may be scratch.d_normed
   const WeightLayout* layout = nullptr;  // what is trained; null: everything
 };
 // Each sequence of the batch starts at position 0 or continues a shared prefix, whose rows receive

@@ -54,14 +54,15 @@ uint64_t max_bytes(const KvShape& kv, const Bytes& bytes) {
 uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& kv, int num_threads,
                        std::byte* data) {
   const Widths w(c);
-  const uint64_t rows = padded_rows(b.max_rows), item = dtype_bytes(kv.dtype());
+  const uint64_t rows = padded_rows(b.limits.rows), item = dtype_bytes(kv.dtype());
   Carver carver{data, {}};
   b.x = carver.take<float>("residual", rows * w.hidden * 4);
   b.normed = carver.take("normed", rows * w.hidden * item);
-  b.qkv = carver.take<float>("qkv", rows * w.qkv * 4);
+  const bool has_qkv = b.limits.decodes || c.qk_norm;
+  b.qkv = has_qkv ? carver.take<float>("qkv", rows * w.qkv * 4) : nullptr;
   b.q = carver.take("q", rows * w.padded_q * item);
   b.mixed = carver.take("attention output", rows * w.q * item);
-  b.h = carver.take("gated units", rows * w.ffn * item);
+  b.h = carver.take("gated units", padded_rows(b.limits.mlp_rows) * w.ffn * item);
   b.hidden = carver.take("final hidden", rows * w.hidden * item);
   b.added = c.sandwich_norms ? carver.take<float>("added", rows * w.hidden * 4) : nullptr;
   b.attention = carver.take("attention scratch", max_bytes(kv, [&](const AttentionShape& s) {
@@ -111,15 +112,24 @@ void take_parts(Carver& carver, const SavedRows& of, const LayerSizes& sizes,
 void take_last(Carver& carver, const SavedRows& of, const LayerSizes& sizes,
                const ActivationRule& rule, SavedActivations::Layer& layer) {
   const bool full = rule.is_full();
-  take_parts(carver, of, sizes, {false, false, false, false, full || rule.mlp}, layer);
   if (full || rule.attention) layer.lse = carver.take<float>("lse", of.rows * sizes.heads * 4);
   if (full && of.config.sandwich_norms)
     layer.attention_added = carver.take<float>("attention added", of.rows * of.config.hidden * 4);
 }
 
-// Memory for what is computed again, by the place in a group.
+// For MLPs that the backward computes again.
+void take_again(Carver& carver, uint64_t rows, const SavedRows& of, SavedActivations& s) {
+  SavedActivations::Layer layer = {};
+  take_parts(carver, {rows, of.item, of.config}, LayerSizes(of.config),
+             {false, false, false, false, true}, layer);
+  s.gate_up_again = layer.gate_up;
+  s.mlp_added_again = layer.mlp_added;
+}
+
+// Memory for what is computed again, by the place in a group. A layer before the last of its group
+// has gate and up there if its MLP is computed as a whole.
 std::vector<SavedActivations::Layer> take_places(Carver& carver, const SavedRows& of,
-                                                 const ActivationRule& rule) {
+                                                 const ActivationRule& rule, bool whole_mlp) {
   if (rule.granularity == RecomputeGranularity::kNone) return {};
   const LayerSizes sizes(of.config);
   const LayerGroup longest = rule.group_of(0, of.config.layers);
@@ -128,7 +138,7 @@ std::vector<SavedActivations::Layer> take_places(Carver& carver, const SavedRows
     SavedActivations::Layer& place = places[static_cast<size_t>(i)];
     if (i > 0) take_input(carver, of, place);
     if (i + 1 < longest.end)
-      take_parts(carver, of, sizes, {}, place);
+      take_parts(carver, of, sizes, {true, true, true, true, whole_mlp}, place);
     else
       take_last(carver, of, sizes, rule, place);
   }
@@ -166,17 +176,27 @@ class InputPlaces {
   SavedActivations::Layer turns_[kInputsOnDevice] = {};
 };
 
+struct SavedSizes {
+  Dtype compute;
+  const BatchLimits& limits;
+};
+
 struct SavedMemory {
   std::byte *device, *host;  // null: to plan
 };
 
-uint64_t carve_saved(SavedActivations& s, const ModelConfig& c, Dtype compute, int64_t max_rows,
+uint64_t carve_saved(SavedActivations& s, const ModelConfig& c, const SavedSizes& sizes,
                      const ActivationRule& rule, const SavedMemory& memory) {
-  const SavedRows of{static_cast<uint64_t>(padded_rows(max_rows)), dtype_bytes(compute), c};
+  const BatchLimits& limits = sizes.limits;
+  const SavedRows of{static_cast<uint64_t>(padded_rows(limits.rows)), dtype_bytes(sizes.compute),
+                     c};
   Carver carver{memory.device, {}};
   s.head_norms = c.qk_norm;
   InputPlaces inputs(carver, of, rule, memory.host);
-  const std::vector<SavedActivations::Layer> places = take_places(carver, of, rule);
+  const std::vector<SavedActivations::Layer> places =
+      take_places(carver, of, rule, limits.mlp_rows >= limits.rows);
+  if (rule.is_full() || rule.mlp)
+    take_again(carver, static_cast<uint64_t>(padded_rows(limits.mlp_rows)), of, s);
   s.layers.resize(c.layers);
   s.inputs.clear();
   for (int64_t l = 0; l < c.layers; ++l) {
@@ -187,31 +207,35 @@ uint64_t carve_saved(SavedActivations& s, const ModelConfig& c, Dtype compute, i
     layer.kept = kept;
     layer.group = group;
     layer.input = -1;
+    if (!kept.mlp && l + 1 == group.end) {
+      layer.gate_up = nullptr;
+      layer.mlp_added = nullptr;
+    }
     if (kept.input) {
       inputs.place(layer);
       s.inputs.push_back(l);
     }
     take_parts(carver, of, LayerSizes(c, l), kept, layer);
   }
-  s.x_out = carver.take<float>("x out", of.rows * c.hidden * 4);
   return carver.plan.total_bytes();
 }
 
 uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape& kv,
-                        int64_t max_rows, int num_threads, std::byte* data) {
+                        const BatchLimits& limits, int num_threads, std::byte* data) {
   const Widths w(c);
-  const uint64_t rows = padded_rows(max_rows), item = dtype_bytes(kv.dtype());
+  const uint64_t rows = padded_rows(limits.rows), item = dtype_bytes(kv.dtype());
+  const uint64_t mlp = padded_rows(limits.mlp_rows) * 2 * w.ffn;
   Carver carver{data, {}};
   b.dx = carver.take<float>("dx", rows * c.hidden * 4);
-  b.d_normed = carver.take<float>("d normed", rows * c.hidden * 4);
+  b.d_normed = carver.take<float>("d normed", rows * std::max(c.hidden, w.q) * 4);
+  b.d_mixed = b.d_normed;
   b.rounded = carver.take("rounded", rows * c.hidden * item);
-  b.d_gate_up = carver.take("d gate up", rows * 2 * w.ffn * item);
-  b.d_mixed = carver.take<float>("d attention output", rows * w.q * 4);
+  b.d_gate_up = carver.take("d gate up", std::max<uint64_t>(mlp, rows * w.qkv) * item);
+  b.dqkv_rounded = b.d_gate_up;
   b.dqkv = carver.take<float>("d qkv", rows * w.qkv * 4);
-  b.dqkv_rounded = carver.take("d qkv rounded", rows * w.qkv * item);
-  b.partial =
-      carver.take<float>("norm gradients", row_sum_floats(max_rows, std::max(c.hidden, w.qkv)) * 4);
-  b.d_prompts = carver.take<float>("d prompts", max_rows * w.kv * 4);
+  b.partial = carver.take<float>("norm gradients",
+                                 row_sum_floats(limits.rows, std::max(c.hidden, w.qkv)) * 4);
+  b.d_prompts = carver.take<float>("d prompts", limits.rows * w.kv * 4);
   b.attention =
       carver.take("attention backward scratch", max_bytes(kv, [&](const AttentionShape& s) {
                     return attention_backward_workspace_bytes(s, num_threads);
@@ -221,33 +245,36 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
 
 }  // namespace
 
-uint64_t ForwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
-                               int num_threads) {
-  ForwardBuffers b(config, kv, max_rows, num_threads, nullptr);
+uint64_t ForwardBuffers::bytes(const ModelConfig& config, const KvShape& kv,
+                               const BatchLimits& limits, int num_threads) {
+  ForwardBuffers b(config, kv, limits, num_threads, nullptr);
   return carve_forward(b, config, kv, num_threads, nullptr);
 }
-ForwardBuffers::ForwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
-                               int num_threads, std::byte* data)
-    : max_rows(max_rows),
-      work(data ? max_rows : 0),
-      places(static_cast<size_t>(data ? max_rows : 0)) {
+ForwardBuffers::ForwardBuffers(const ModelConfig& config, const KvShape& kv,
+                               const BatchLimits& limits, int num_threads, std::byte* data)
+    : limits(limits),
+      work(data ? limits.rows : 0),
+      places(static_cast<size_t>(data ? limits.rows : 0)) {
+  RL_CHECK(limits.mlp_rows == limits.rows || limits.mlp_rows % kMlpRowUnit == 0);
   carve_forward(*this, config, kv, num_threads, data);
 }
 
-uint64_t SavedActivations::bytes(const ModelConfig& config, Dtype compute, int64_t max_rows,
-                                 const ActivationRule& rule) {
-  SavedActivations s(config, compute, max_rows, nullptr, rule);
-  return carve_saved(s, config, compute, max_rows, rule, {nullptr, nullptr});
+uint64_t SavedActivations::bytes(const ModelConfig& config, Dtype compute,
+                                 const BatchLimits& limits, const ActivationRule& rule) {
+  SavedActivations s(config, compute, limits, nullptr, rule);
+  return carve_saved(s, config, {compute, limits}, rule, {nullptr, nullptr});
 }
 uint64_t SavedActivations::host_bytes(const ModelConfig& config, int64_t max_rows,
                                       const ActivationRule& rule) {
   if (!rule.offload) return 0;
   return static_cast<uint64_t>(rule.num_inputs(config.layers)) * input_bytes(config, max_rows);
 }
-SavedActivations::SavedActivations(const ModelConfig& config, Dtype compute, int64_t max_rows,
-                                   std::byte* data, const ActivationRule& rule, std::byte* host) {
+SavedActivations::SavedActivations(const ModelConfig& config, Dtype compute,
+                                   const BatchLimits& limits, std::byte* data,
+                                   const ActivationRule& rule, std::byte* host)
+    : gate_up_again(nullptr), mlp_added_again(nullptr) {
   RL_CHECK(data == nullptr || !rule.offload || host != nullptr);
-  carve_saved(*this, config, compute, max_rows, rule, {data, host});
+  carve_saved(*this, config, {compute, limits}, rule, {data, host});
 }
 
 SavedActivations::Layer SavedActivations::values(int64_t l, const ForwardBuffers& buffers) const {
@@ -259,15 +286,15 @@ SavedActivations::Layer SavedActivations::values(int64_t l, const ForwardBuffers
   return v;
 }
 
-uint64_t BackwardBuffers::bytes(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
-                                int num_threads) {
-  BackwardBuffers b(config, kv, max_rows, num_threads, nullptr);
-  return carve_backward(b, config, kv, max_rows, num_threads, nullptr);
+uint64_t BackwardBuffers::bytes(const ModelConfig& config, const KvShape& kv,
+                                const BatchLimits& limits, int num_threads) {
+  BackwardBuffers b(config, kv, limits, num_threads, nullptr);
+  return carve_backward(b, config, kv, limits, num_threads, nullptr);
 }
-BackwardBuffers::BackwardBuffers(const ModelConfig& config, const KvShape& kv, int64_t max_rows,
-                                 int num_threads, std::byte* data)
-    : work(data ? max_rows : 0, Widths(config).kv) {
-  carve_backward(*this, config, kv, max_rows, num_threads, data);
+BackwardBuffers::BackwardBuffers(const ModelConfig& config, const KvShape& kv,
+                                 const BatchLimits& limits, int num_threads, std::byte* data)
+    : limits(limits), work(data ? limits.rows : 0, Widths(config).kv) {
+  carve_backward(*this, config, kv, limits, num_threads, data);
 }
 
 }  // namespace rl

@@ -1305,17 +1305,101 @@ constexpr OptionCondition kConditions_pipeline_filter_max_rounds_and_pipeline_fi
     {"pipeline.filter", OptionCondition::kIs,
      "none", "", ""},
 };
+constexpr OptionCondition kConditions_pipeline_filter_max_rounds_and_pipeline_mode[] = {
+    {"pipeline.filter_max_rounds", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.mode", OptionCondition::kIs,
+     "async", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_filter_spread_and_pipeline_filter[] = {
     {"pipeline.filter_spread", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.filter", OptionCondition::kIsNot,
      "spread", "", ""},
 };
+constexpr OptionCondition kConditions_pipeline_mask_off_policy_tokens_and_pipeline_partial_rollout[] = {
+    {"pipeline.mask_off_policy_tokens", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.partial_rollout", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_max_off_policy_steps_and_pipeline_max_staleness[] = {
+    {"pipeline.max_off_policy_steps", OptionCondition::kAtLeast,
+     "", "pipeline.max_staleness", ""},
+};
+constexpr OptionCondition kConditions_pipeline_max_off_policy_steps_and_pipeline_mode[] = {
+    {"pipeline.max_off_policy_steps", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.mode", OptionCondition::kIsNot,
+     "async", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_max_staleness_and_pipeline_mode[] = {
+    {"pipeline.max_staleness", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.mode", OptionCondition::kIsNot,
+     "async", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_max_turns_and_pipeline_turns[] = {
     {"pipeline.max_turns", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.turns", OptionCondition::kIs,
      "none", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_mode_and_algo_objective[] = {
+    {"pipeline.mode", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "distill", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_mode_and_checkpoint_dir[] = {
+    {"pipeline.mode", OptionCondition::kIsNot,
+     "sync", "", ""},
+    {"checkpoint.dir", OptionCondition::kIsNot,
+     "", "", ""},
+    {"data.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_mode_and_eval_weights[] = {
+    {"pipeline.mode", OptionCondition::kIsNot,
+     "sync", "", ""},
+    {"eval.weights", OptionCondition::kIs,
+     "ema", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_mode_and_model_compute_copies[] = {
+    {"pipeline.mode", OptionCondition::kIsNot,
+     "sync", "", ""},
+    {"model.compute_copies", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_mode_and_pipeline_turns[] = {
+    {"pipeline.mode", OptionCondition::kIs,
+     "async", "", ""},
+    {"pipeline.turns", OptionCondition::kIsNot,
+     "none", "", ""},
+    {"pipeline.partial_rollout", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_mode_and_trainer_free_grad_buffers_on_publish[] = {
+    {"pipeline.mode", OptionCondition::kIsNot,
+     "sync", "", ""},
+    {"trainer.free_grad_buffers_on_publish", OptionCondition::kIs,
+     "true", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_over_sampling_prompts_and_pipeline_mode[] = {
+    {"pipeline.over_sampling_prompts", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.mode", OptionCondition::kIsNot,
+     "async", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_over_sampling_prompts_and_pipeline_queue_size[] = {
+    {"pipeline.over_sampling_prompts", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.mode", OptionCondition::kIs,
+     "async", "", ""},
+    {"pipeline.queue_size", OptionCondition::kAtLeast,
+     "", "pipeline.max_staleness", ""},
 };
 constexpr OptionCondition kConditions_pipeline_overlong_filter_and_algo_objective[] = {
     {"pipeline.overlong_filter", OptionCondition::kChanged,
@@ -1324,6 +1408,22 @@ constexpr OptionCondition kConditions_pipeline_overlong_filter_and_algo_objectiv
      "rl", "", ""},
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_partial_rollout_and_pipeline_mode[] = {
+    {"pipeline.partial_rollout", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.mode", OptionCondition::kIsNot,
+     "async", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_queue_size_and_pipeline_max_staleness[] = {
+    {"pipeline.queue_size", OptionCondition::kAbove,
+     "", "pipeline.max_staleness", ""},
+};
+constexpr OptionCondition kConditions_pipeline_queue_size_and_pipeline_mode[] = {
+    {"pipeline.queue_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.mode", OptionCondition::kIsNot,
+     "async", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_repetition_filter_and_algo_objective[] = {
     {"pipeline.repetition_filter", OptionCondition::kChanged,
@@ -1822,6 +1922,12 @@ constexpr OptionCondition kConditions_trainer_seq_len_and_trainer_max_tokens_per
      "", "", ""},
     {"trainer.sequence_packing", OptionCondition::kIs,
      "true", "", ""},
+};
+constexpr OptionCondition kConditions_trainer_weights_backup_and_model_compute_copies[] = {
+    {"trainer.weights_backup", OptionCondition::kIs,
+     "true", "", ""},
+    {"model.compute_copies", OptionCondition::kIs,
+     "2", "", ""},
 };
 
 constexpr OptionRule kRules[] = {
@@ -2508,18 +2614,83 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_filter_max_rounds_and_pipeline_filter, 2,
      "pipeline.filter_max_rounds = {pipeline.filter_max_rounds} has no effect while "
      "pipeline.filter is {pipeline.filter}"},
+    {"pipeline.filter_max_rounds", "pipeline.mode",
+     kConditions_pipeline_filter_max_rounds_and_pipeline_mode, 2,
+     "pipeline.filter_max_rounds = {pipeline.filter_max_rounds} has no effect while "
+     "pipeline.mode is {pipeline.mode}"},
     {"pipeline.filter_spread", "pipeline.filter",
      kConditions_pipeline_filter_spread_and_pipeline_filter, 2,
      "pipeline.filter_spread = {pipeline.filter_spread} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
+    {"pipeline.mask_off_policy_tokens", "pipeline.partial_rollout",
+     kConditions_pipeline_mask_off_policy_tokens_and_pipeline_partial_rollout, 2,
+     "pipeline.mask_off_policy_tokens = {pipeline.mask_off_policy_tokens} has no effect while "
+     "pipeline.partial_rollout is {pipeline.partial_rollout}"},
+    {"pipeline.max_off_policy_steps", "pipeline.max_staleness",
+     kConditions_pipeline_max_off_policy_steps_and_pipeline_max_staleness, 1,
+     "pipeline.max_off_policy_steps is {pipeline.max_off_policy_steps}, but a step waits for "
+     "groups before they live through more than pipeline.max_staleness = "
+     "{pipeline.max_staleness} publications"},
+    {"pipeline.max_off_policy_steps", "pipeline.mode",
+     kConditions_pipeline_max_off_policy_steps_and_pipeline_mode, 2,
+     "pipeline.max_off_policy_steps = {pipeline.max_off_policy_steps} has no effect while "
+     "pipeline.mode is {pipeline.mode}"},
+    {"pipeline.max_staleness", "pipeline.mode",
+     kConditions_pipeline_max_staleness_and_pipeline_mode, 2,
+     "pipeline.max_staleness = {pipeline.max_staleness} has no effect while pipeline.mode is "
+     "{pipeline.mode}"},
     {"pipeline.max_turns", "pipeline.turns",
      kConditions_pipeline_max_turns_and_pipeline_turns, 2,
      "pipeline.max_turns = {pipeline.max_turns} has no effect while pipeline.turns is "
      "{pipeline.turns}"},
+    {"pipeline.mode", "algo.objective",
+     kConditions_pipeline_mode_and_algo_objective, 3,
+     "pipeline.mode = {pipeline.mode} has no effect while algo.objective is {algo.objective}"},
+    {"pipeline.mode", "checkpoint.dir",
+     kConditions_pipeline_mode_and_checkpoint_dir, 3,
+     "checkpoint.dir is set, but with pipeline.mode = {pipeline.mode} a run that resumes draws "
+     "some prompts again, which a feed cannot: data.path is empty"},
+    {"pipeline.mode", "eval.weights",
+     kConditions_pipeline_mode_and_eval_weights, 2,
+     "eval.weights = ema replaces the weights for the time of an evaluation, but pipeline.mode = "
+     "{pipeline.mode} has samples of steps under way then"},
+    {"pipeline.mode", "model.compute_copies",
+     kConditions_pipeline_mode_and_model_compute_copies, 2,
+     "pipeline.mode = {pipeline.mode} generates while it trains, so engines read one copy of the "
+     "weights while the other is written, but model.compute_copies is 1"},
+    {"pipeline.mode", "pipeline.turns",
+     kConditions_pipeline_mode_and_pipeline_turns, 3,
+     "pipeline.mode = async with pipeline.turns = {pipeline.turns} needs "
+     "pipeline.partial_rollout, because samples that wait for a reply go on after a publication"},
+    {"pipeline.mode", "trainer.free_grad_buffers_on_publish",
+     kConditions_pipeline_mode_and_trainer_free_grad_buffers_on_publish, 2,
+     "trainer.free_grad_buffers_on_publish lends the memory of gradients to rollout, but with "
+     "pipeline.mode = {pipeline.mode} both are in use at the same time"},
+    {"pipeline.over_sampling_prompts", "pipeline.mode",
+     kConditions_pipeline_over_sampling_prompts_and_pipeline_mode, 2,
+     "pipeline.over_sampling_prompts = {pipeline.over_sampling_prompts} has no effect while "
+     "pipeline.mode is {pipeline.mode}"},
+    {"pipeline.over_sampling_prompts", "pipeline.queue_size",
+     kConditions_pipeline_over_sampling_prompts_and_pipeline_queue_size, 3,
+     "pipeline.over_sampling_prompts = {pipeline.over_sampling_prompts} prompts are drawn for a "
+     "later step, but pipeline.queue_size = {pipeline.queue_size} batches are already as many as "
+     "pipeline.max_staleness = {pipeline.max_staleness} allows"},
     {"pipeline.overlong_filter", "algo.objective",
      kConditions_pipeline_overlong_filter_and_algo_objective, 3,
      "pipeline.overlong_filter = {pipeline.overlong_filter} has no effect while algo.objective "
      "is {algo.objective}"},
+    {"pipeline.partial_rollout", "pipeline.mode",
+     kConditions_pipeline_partial_rollout_and_pipeline_mode, 2,
+     "pipeline.partial_rollout = {pipeline.partial_rollout} has no effect while pipeline.mode is "
+     "{pipeline.mode}"},
+    {"pipeline.queue_size", "pipeline.max_staleness",
+     kConditions_pipeline_queue_size_and_pipeline_max_staleness, 1,
+     "pipeline.queue_size is {pipeline.queue_size} batches, but with pipeline.max_staleness = "
+     "{pipeline.max_staleness} no more than that many wait"},
+    {"pipeline.queue_size", "pipeline.mode",
+     kConditions_pipeline_queue_size_and_pipeline_mode, 2,
+     "pipeline.queue_size = {pipeline.queue_size} has no effect while pipeline.mode is "
+     "{pipeline.mode}"},
     {"pipeline.repetition_filter", "algo.objective",
      kConditions_pipeline_repetition_filter_and_algo_objective, 3,
      "pipeline.repetition_filter = {pipeline.repetition_filter} has no effect while "
@@ -2782,8 +2953,23 @@ constexpr OptionRule kRules[] = {
      kConditions_trainer_seq_len_and_trainer_max_tokens_per_device, 3,
      "trainer.seq_len is {trainer.seq_len}, the token budget of a packed micro-batch, but "
      "trainer.max_tokens_per_device sets a different one, {trainer.max_tokens_per_device}"},
+    {"trainer.weights_backup", "model.compute_copies",
+     kConditions_trainer_weights_backup_and_model_compute_copies, 2,
+     "trainer.weights_backup = true restores the weights that engines read, but with "
+     "model.compute_copies = 2 they read while a step trains"},
 };
 
+constexpr PresetSetting kSettings_async_fast[] = {
+    {"algo.correction.decoupled", "true", false},
+    {"algo.correction.is", "token", false},
+    {"algo.correction.mode", "tis", false},
+    {"model.compute_copies", "2", false},
+    {"optimizer.no_decay", "norms,biases", false},
+    {"pipeline.max_staleness", "2", false},
+    {"pipeline.mode", "async", false},
+    {"pipeline.partial_rollout", "true", false},
+    {"pipeline.queue_size", "1", false},
+};
 constexpr PresetSetting kSettings_colocate_dense[] = {
     {"engine.max_num_batched_tokens", "2048", false},
     {"engine.max_num_seqs", "256", false},
@@ -2825,6 +3011,13 @@ constexpr PresetSetting kSettings_low_memory[] = {
 };
 
 constexpr OptionPreset kPresets[] = {
+    {"async_fast",
+     "A pipeline whose scorers take time or whose responses differ much in length. Rollout runs "
+     "up to two versions ahead, weights are published without a wait for samples under way, and "
+     "truncated importance weights, with ratios against the weights at the beginning of a step, "
+     "correct for their age. It costs one more copy of the packed weights, a workspace each for "
+     "engine and training, and a forward a step; runs depend on time.",
+     kSettings_async_fast, 9},
     {"colocate_dense",
      "A pipeline of a dense model whose roles take turns on one device. One copy of the weights, "
      "and many sequences at once: their KV lies in the working memory that training needs "

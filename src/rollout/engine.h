@@ -147,6 +147,9 @@ class Engine {
   // Calls visit for every sample that runs, with the tokens it has so far.
   void visit_running(FunctionRef<void(const Sample&)> visit) const;
   int64_t num_unfinished() const;  // samples
+  int64_t num_begun() const;       // those of them that have run
+  // Those of them that have tokens of more versions than this.
+  int64_t num_across(int64_t versions) const;
   // Length of the cached prefix that this request would hit now.
   int64_t cached_prefix(const Request& request) const;
   EngineStats stats() const;

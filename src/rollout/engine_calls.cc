@@ -65,6 +65,33 @@ int64_t Engine::num_unfinished() const {
   return impl_->scheduler.num_running() + impl_->scheduler.num_waiting();
 }
 
+int64_t Engine::num_begun() const { return impl_->scheduler.num_begun(); }
+
+namespace {
+
+bool is_across(const Sample& sample, int64_t versions) {
+  uint64_t last = kUnknownVersion;
+  for (const uint64_t version : sample.versions) {
+    if (version == last || version == kUnknownVersion) continue;
+    last = version;
+    if (--versions < 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int64_t Engine::num_across(int64_t versions) const {
+  int64_t count = 0;
+  for (const auto& [number, active] : impl_->scheduler.requests()) {
+    for (const Sequence& s : active->sequences) {
+      const bool under_way = s.state != SequenceState::kFinished && s.sample != nullptr;
+      count += under_way && is_across(*s.sample, versions);
+    }
+  }
+  return count;
+}
+
 int64_t Engine::cached_prefix(const Request& request) const {
   if (impl_->release != impl_->model.published().release()) return 0;
   return impl_->blocks.cached_tokens(request.resume ? request.resume->ids : request.prompt);

@@ -114,6 +114,18 @@ bool EngineSet::nothing_runnable() const {
   return true;
 }
 
+int64_t EngineSet::num_begun() const {
+  int64_t count = 0;
+  for (const auto& engine : engines_) count += engine->num_begun();
+  return count;
+}
+
+int64_t EngineSet::num_across(int64_t versions) const {
+  int64_t count = 0;
+  for (const auto& engine : engines_) count += engine->num_across(versions);
+  return count;
+}
+
 bool EngineSet::idle() const {
   for (const auto& engine : engines_) {
     if (!engine->idle()) return false;

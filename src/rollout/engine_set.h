@@ -53,6 +53,8 @@ class EngineSet {
   void set_admitting(bool admitting);
   bool nothing_runnable() const;
   bool idle() const;
+  int64_t num_begun() const;
+  int64_t num_across(int64_t versions) const;
   void visit_running(FunctionRef<void(const Sample&)> visit) const;
 
   int64_t num_engines() const { return static_cast<int64_t>(engines_.size()); }

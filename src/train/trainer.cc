@@ -218,6 +218,14 @@ CheckpointDraft Trainer::draft(const CheckpointMeta& meta, Critic* critic) {
   return draft_learners(meta, learners_of(impl_->learner, critic));
 }
 
+void Trainer::back_up(WeightsBackup& backup, Critic* critic) {
+  back_up_learners(backup, learners_of(impl_->learner, critic));
+}
+
+void Trainer::restore(const WeightsBackup& backup, Critic* critic) {
+  restore_learners(backup, learners_of(impl_->learner, critic));
+}
+
 std::string Trainer::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                           const CheckpointRules& rules, Critic* critic) {
   return write_checkpoint(fs, dir, draft(meta, critic), rules);

@@ -64,6 +64,7 @@ struct TrainerTools {
 
 class Critic;
 class RowTeacher;
+class WeightsBackup;
 
 class Trainer {
  public:
@@ -189,14 +190,19 @@ class Trainer {
   // What save() would write, without save_model: its tensors are those of trainer and critic.
   CheckpointDraft draft(const CheckpointMeta& meta, Critic* critic = nullptr);
   // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version. If
-  // reading fails, the weights are unchanged; if the optimizer states had begun to change,
-  // train(), publish() and save() are Error(kFailedPrecondition) until another load() succeeds. If
+  // reading fails, the weights are unchanged, except with gradients in bf16, whose memory is too
+  // small for them; if they or the optimizer states had begun to change, train(), publish() and
+  // save() are Error(kFailedPrecondition) that names what is lost, until a load() succeeds. If
   // packing fails, Model::masters_changed() says that no version names the masters. A critic is
   // saved and loaded with the policy, with the same guarantees.
   std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                    const CheckpointRules& rules = {}, Critic* critic = nullptr);
   CheckpointMeta load(FileSystem& fs, const std::string& path, const std::string& config_digest,
                       Critic* critic = nullptr);
+  // With trainer.weights_backup: a copy after begin(), and the way back to it. The model is then
+  // published with the version that it had.
+  void back_up(WeightsBackup& backup, Critic* critic = nullptr);
+  void restore(const WeightsBackup& backup, Critic* critic = nullptr);
   // Error(kIncompatible) if the run that saved this checkpoint froze other parameters.
   void require_same_frozen(FileSystem& fs, const std::string& path) const;
 

@@ -60,6 +60,8 @@ TEST_F(CudaLayer, ADeviceArenaIsZeroAndGoesBack) {
     EXPECT_EQ(ledger.bytes(), 10000u);
   }
   EXPECT_EQ(emulated::live().device_allocations, 0);
+  EXPECT_EQ(emulated::calls("cuMemAddressReserve"), 1);
+  EXPECT_EQ(emulated::calls("cuMemAddressFree"), 1);
 }
 
 // The stream knows nothing of the arena: whoever frees or clears it waits.

@@ -99,22 +99,48 @@ TEST_F(CudaTensors, AnExportNamesTheDevice) {
   managed->deleter(managed);
 }
 
+// Work of the runtime on a weight that only ends with `last`: whoever reads it earlier sees ones.
+class PendingWrites {
+ public:
+  PendingWrites(Parts& parts, const Tensor& weight)
+      : compute_(parts.model->runtime().compute()),
+        values_(static_cast<float*>(const_cast<void*>(weight.data()))),
+        count_(weight.num_elements()),
+        ones_(std::vector<float>(static_cast<size_t>(count_), 1.0f)) {}
+  void enqueue(float last) {
+    const auto bytes = static_cast<uint64_t>(count_) * sizeof(float);
+    last_.emplace(std::vector<float>(static_cast<size_t>(count_), last));
+    for (int i = 0; i < 20; ++i) copy_bytes(compute_, {ones_.data(), values_, bytes});
+    copy_bytes(compute_, {last_->data(), values_, bytes});
+  }
+
+ private:
+  Compute& compute_;
+  float* const values_;
+  const int64_t count_;
+  DeviceArray<float> ones_;
+  std::optional<DeviceArray<float>> last_;
+};
+
 // A step's last work is still in the stream of ops when it returns. Whoever orders its own stream
-// behind reads the new weights, over seeds that run streams early and late.
+// behind it, or waits, reads the new weights; a copy is complete when it is handed out.
 TEST_F(CudaTensors, AConsumersStreamRunsBehindWhatWritesTheValues) {
-  for (uint64_t seed = 0; seed < 3; ++seed) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
     emulated::restart(seed);
     Parts parts(emulated_gpu(), {});
     const TensorPtr weight = device_weight(parts.model, kNorm, false);
+    PendingWrites writes(parts, *weight);
     const cuda::Stream stream(0);
-    Compute& compute = parts.model->runtime().compute();
-    auto* const values = static_cast<float*>(const_cast<void*>(weight->data()));
-    for (int i = 0; i < 20; ++i) zero_floats(compute, {values, weight->num_elements()});
+    writes.enqueue(2.0f);
     weight->order()->lead(stream.get());
-    for (const float value : values_in(*weight, stream)) EXPECT_EQ(value, 0.0f) << "seed " << seed;
-    zero_floats(compute, {values, weight->num_elements()});
+    EXPECT_EQ(values_in(*weight, stream).front(), 2.0f) << "seed " << seed;
+    writes.enqueue(3.0f);
     weight->order()->lead(nullptr);
-    EXPECT_EQ(values_in(*weight, stream).front(), 0.0f);
+    EXPECT_EQ(values_in(*weight, stream).front(), 3.0f) << "seed " << seed;
+    writes.enqueue(4.0f);
+    const TensorPtr copy = device_weight(parts.model, kNorm, true);
+    EXPECT_EQ(values_in(*copy, stream).front(), 4.0f) << "seed " << seed;
+    parts.model->runtime().compute().complete();
   }
 }
 
@@ -156,9 +182,62 @@ TEST_F(CudaTensors, WeightsAreSetBehindAStream) {
       RL_CUDA(cudaMemsetAsync(values, 0, copy->num_bytes(), stream.get()));
     const NamedTensor named{kNorm, copy};
     set_weights(*parts.model, {&named, 1}, 0, stream.get());
+    RL_CUDA(cudaMemsetAsync(values, 1, copy->num_bytes(), stream.get()));  // they were read
     for (const float value : host_values(*copy_weight(*parts.model, kNorm)))
       EXPECT_EQ(value, 0.0f) << "seed " << seed;
   }
+}
+
+// Values in bf16 too, and both kinds beside values of the host.
+TEST_F(CudaTensors, WeightsOfBothMemoriesAreSetTogether) {
+  Parts parts(emulated_gpu(), {});
+  const char *const first = "model.layers.0.input_layernorm.weight",
+                    *const second = "model.layers.0.post_attention_layernorm.weight";
+  const auto count = static_cast<size_t>(copy_weight(*parts.model, kNorm)->num_elements());
+  const std::vector<uint16_t> halves(count, 0x3fc0);  // 1.5
+  DeviceArray<uint16_t> half(halves);
+  DeviceArray<float> whole(std::vector<float>(count, 2.5f));
+  const std::shared_ptr<Runtime> runtime = parts.model->shared_runtime();
+  const auto shape = std::vector<int64_t>{static_cast<int64_t>(count)};
+  OwnedTensor own = make_tensor(ElementType::kF32, shape);
+  std::fill_n(reinterpret_cast<float*>(own.data), count, 3.5f);
+  const std::vector<NamedTensor> named{
+      {first,
+       device_tensor(runtime, {.data = half.data(), .type = ElementType::kBf16, .shape = shape})},
+      {kNorm, own.tensor},
+      {second, device_tensor(runtime, {.data = whole.data(), .shape = shape})}};
+  set_weights(*parts.model, named);
+  const std::vector<float> wanted{1.5f, 3.5f, 2.5f};
+  for (size_t i = 0; i < named.size(); ++i) {
+    EXPECT_EQ(host_values(*copy_weight(*parts.model, named[i].name)),
+              std::vector<float>(count, wanted[i]));
+  }
+}
+
+// Finite values of the device do not cross to the host; others are named by their place.
+TEST_F(CudaTensors, ValuesOfTheDeviceAreCheckedThere) {
+  Parts parts(emulated_gpu(), {});
+  const auto count = static_cast<size_t>(copy_weight(*parts.model, kNorm)->num_elements());
+  const std::shared_ptr<Runtime> runtime = parts.model->shared_runtime();
+  const auto set = [&](const std::vector<float>& values) {
+    DeviceArray<float> array(values);
+    const NamedTensor named{
+        kNorm, device_tensor(runtime, {.data = array.data(),
+                                       .shape = {static_cast<int64_t>(values.size())}})};
+    const int64_t before = emulated::calls("cudaMemcpyAsync");
+    set_weights(*parts.model, {&named, 1});
+    return emulated::calls("cudaMemcpyAsync") - before;
+  };
+  std::vector<float> values(count, 1.0f);
+  const int64_t copies = set(values);
+  EXPECT_EQ(copies, 2);  // the sum of squares, and the values
+  values[1] = 3e38f;  // finite, as its square in double is
+  EXPECT_EQ(set(values), copies);
+  const uint64_t digest = parts.model->weight_digest();
+  values[3] = std::numeric_limits<float>::infinity();
+  const Error error = expect_error(Code::kNonFinite, [&] { set(values); });
+  EXPECT_TRUE(contains(error.message, "value 3 in row-major order is inf")) << error.message;
+  EXPECT_EQ(parts.model->weight_digest(), digest);
 }
 
 TEST_F(CudaTensors, WhatIsNotOfTheDeviceIsRefused) {
@@ -248,6 +327,27 @@ TEST_F(CudaTensors, GradientsMayBeChangedWhereTheyAre) {
   EXPECT_EQ(digests[0], digests[1]);
 }
 
+TEST_F(CudaTensors, ACopyOfGradientsBindsNobodyToItsMemory) {
+  Parts parts(emulated_gpu(), {});
+  backward(parts);
+  const TensorPtr copy = TrainerSession::device_gradient(parts.trainer, kNorm, true);
+  parts.trainer->copy_gradient(kNorm);
+  const TensorPtr device = TrainerSession::device_gradient(parts.trainer, kNorm, false);
+  EXPECT_FALSE(device->in_host());
+  parts.trainer->apply();
+  parts.trainer->publish();
+  backward(parts);
+  TrainerSession::device_gradient(parts.trainer, kNorm, true);
+  auto* const values = static_cast<float*>(
+      const_cast<void*>(TrainerSession::gradient(parts.trainer, kNorm)->data()));
+  values[0] = 7.0f;
+  EXPECT_EQ(host_values(*parts.trainer->copy_gradient(kNorm))[0], 7.0f);
+  const TensorPtr changed = TrainerSession::device_gradient(parts.trainer, kNorm, true);
+  const cuda::Stream stream(0);
+  changed->order()->lead(stream.get());
+  EXPECT_EQ(values_in(*changed, stream)[0], 7.0f);
+}
+
 TEST_F(CudaTensors, GradientsAreHandedOutInOneMemory) {
   Parts parts(emulated_gpu(), {});
   for (const bool device_first : {true, false}) {
@@ -260,6 +360,11 @@ TEST_F(CudaTensors, GradientsAreHandedOutInOneMemory) {
     EXPECT_EQ(error.key, "request.device");
     EXPECT_TRUE(contains(error.message, device_first ? "the memory of the device" : "of the host"))
         << error.message;
+    // Copies are of what will be applied, wherever that is.
+    const TensorPtr copy = TrainerSession::device_gradient(parts.trainer, kNorm, true);
+    const cuda::Stream stream(0);
+    copy->order()->lead(stream.get());
+    EXPECT_EQ(values_in(*copy, stream), host_values(*parts.trainer->copy_gradient(kNorm)));
     parts.trainer->apply();
     parts.trainer->publish();
   }

@@ -2,11 +2,11 @@
 """Builds, checks and tests bindings/go and examples/go against an installed librl, without a
 network.
 
-usage: go.py build|check|test|race PKGCONFIG DIRECTORY
+usage: go.py build|check|test|race|gpu PKGCONFIG DIRECTORY
 
 PKGCONFIG is the directory of the installed rl.pc; everything that go writes is in DIRECTORY. build
 makes the programs in DIRECTORY/bin, check is go vet and gofmt, test runs the tests of the package,
-race runs them with Go's race detector.
+race runs them with Go's race detector, gpu runs those of a GPU, which LD_LIBRARY_PATH has to offer.
 """
 import hashlib
 import os
@@ -44,9 +44,11 @@ def environment(pkgconfig, directory):
 def main(kind, pkgconfig, directory):
     command, modules = {
         "build": (["go", "build", "-o", f"{directory}/bin/", "./cmd/..."], [PROGRAMS]),
-        "check": (["go", "vet", "./..."], [PACKAGE, PROGRAMS]),
+        "check": (["go", "vet", "-tags=gpu", "./..."], [PACKAGE, PROGRAMS]),
         "test": (["go", "test", "-count=1", "-timeout=120s", "./..."], [PACKAGE]),
-        "race": (["go", "test", "-race", "-count=1", "-timeout=500s", "./..."], [PACKAGE])}[kind]
+        "race": (["go", "test", "-race", "-count=1", "-timeout=500s", "./..."], [PACKAGE]),
+        "gpu": (["go", "test", "-tags=gpu", "-run=Device", "-count=1", "-timeout=300s", "./..."],
+                [PACKAGE])}[kind]
     os.environ.update(environment(pkgconfig, directory))
     failed = any([subprocess.run(command, cwd=module, check=False).returncode
                   for module in modules])
@@ -57,6 +59,7 @@ def main(kind, pkgconfig, directory):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4 or sys.argv[1] not in ("build", "check", "test", "race"):
+    if len(sys.argv) != 4 or sys.argv[1] not in ("build", "check", "test", "race",
+                                                     "gpu"):
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

@@ -14,6 +14,7 @@ namespace rl {
 namespace {
 
 using testing::compute_twice;
+using testing::crossings;
 using testing::first_id;
 using testing::generate;
 using testing::id_rows;
@@ -115,6 +116,8 @@ const std::map<std::string, Change>& changes() {
   const Texts pairs = {"algo.objective=dpo", "data.path=@pairs"};
   const Texts kl_loss = {"algo.kl.where=loss", "algo.kl.coef=0.5"};
   const Texts two_steps = {"pipeline.total_steps=2"};
+  const Texts ahead = {"pipeline.mode=async", "model.compute_copies=2", "pipeline.total_steps=4",
+                       "trainer.max_tokens_per_device=48", "sampling.max_new_tokens=24"};
   const Texts kl_reward = two_steps + Texts{"algo.kl.where=reward", "algo.kl.coef=0.5"};
   const Texts kl_ema = kl_loss + Texts{"optimizer.ema=0.5", "optimizer.lr=0.01"};
   const Texts eval = {"eval.path=@three", "eval.every_steps=1"};
@@ -224,8 +227,17 @@ const std::map<std::string, Change>& changes() {
       {"optimizer.overlap_d2h_h2d", {{"false"}, {"optimizer.cpu_offload=true"}, plan_text}},
       {"optimizer.state_dtype", {{"int8"}, passes}},
       {"pipeline.filter", {{"mean", "pipeline.filter_high=0.1", "pipeline.filter_max_rounds=1"}}},
+      {"pipeline.mask_off_policy_tokens",
+       {{"true"}, ahead + Texts{"pipeline.partial_rollout=true"}, crossings}},
+      {"pipeline.max_off_policy_steps",
+       {{"0"}, ahead + Texts{"pipeline.partial_rollout=true"}, crossings}},
+      {"pipeline.mode", {{"one_step_off", "model.compute_copies=2"}, {}, plan_text}},
+      {"pipeline.over_sampling_prompts",
+       {{"3"}, ahead + Texts{"pipeline.max_staleness=2"}, plan_text}},
+      {"pipeline.partial_rollout", {{"true"}, ahead, crossings}},
       {"pipeline.partial_rollout_max_aborts", {{"1"}, {}, interrupt_twice}},
       {"pipeline.prompts_per_step", {{"2"}}},
+      {"pipeline.queue_size", {{"0"}, ahead, plan_text}},
       {"pipeline.samples_per_prompt", {{"2"}}},
       {"pipeline.turns", {{"always"}}},
       {"profiler.timeline.dir", {{"@trace_b"}, traced}},
@@ -268,6 +280,7 @@ const std::map<std::string, Change>& changes() {
       {"trainer.logprob_max_tokens_per_device", {{"5000"}, {}, plan_text}},
       {"trainer.max_tokens_per_device", {{"48"}}},
       {"trainer.micro_batch_size", {{"3"}, counted}},
+      {"trainer.mlp_chunk_tokens", {{"512"}, {"trainer.max_tokens_per_device=1024"}, plan_text}},
       {"trainer.num_minibatches", {{"2"}}},
       {"trainer.oversize", {{"alone"}, {"trainer.max_tokens_per_device=20"}}},
       {"trainer.pad_to_multiple_of", {{"128"}}},
@@ -280,6 +293,7 @@ const std::map<std::string, Change>& changes() {
       {"trainer.seq_len", {{"200"}}},
       {"trainer.sequence_packing", {{"false"}}},
       {"trainer.shared_prefix", {{"false"}}},
+      {"trainer.weights_backup", {{"true"}, {}, plan_text}},
   };
   return *kChanges;
 }

@@ -121,8 +121,8 @@ TEST(InertOptions, APipelineInterruptsNothing) {
   o.set_text("pipeline.partial_rollout_max_aborts", "2");
   const Error e = expect_error(Code::kConflict, [&] { Pipeline(model, o); });
   EXPECT_EQ(e.key, "pipeline.partial_rollout_max_aborts");
-  EXPECT_EQ(e.other_key, "pipeline.mode");
-  EXPECT_TRUE(contains(e.message, "RL_ABORT_SPARE"));
+  EXPECT_EQ(e.other_key, "pipeline.partial_rollout");
+  EXPECT_TRUE(contains(e.message, "is 2, but a pipeline without pipeline.partial_rollout"));
 }
 
 TEST(InertOptions, GivenAdvantagesRefuseWhatMakesThemOutOfRewards) {

@@ -8,8 +8,8 @@
 
 #include "buffer/experience_buffer.h"
 #include "core/rng.h"
+#include "pipeline/groups/score_board.h"
 #include "pipeline/loop/run_state.h"
-#include "pipeline/loop/score_board.h"
 #include "support/expect_error.h"
 
 namespace rl {

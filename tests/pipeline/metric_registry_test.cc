@@ -123,6 +123,26 @@ void score_too_high(Pipeline& p, const SamplePtr& s) {
   p.score(s->id, s->slot % 2 == 0 ? 1e300 : -1e300);
 }
 
+// The bound on the age of samples is lowered while a batch is generated.
+void serve_with_a_lower_bound(std::vector<Emitted>& out) {
+  const TempDir dir;
+  const Scenario scenario{.name = "groups that become too old",
+                          .assignments = {"pipeline.mode=async", "model.compute_copies=2",
+                                          "pipeline.queue_size=0", "pipeline.total_steps=6"},
+                          .adds = {"ahead", "dropped_stale"}};
+  const OptionSet o = options_of(scenario, dir);
+  Rig rig(o);
+  rig.on_step = [&](Pipeline& p, const StepEvent& e) {
+    if (e.step != 2) return;
+    OptionSet next = o;
+    next.set_i64("pipeline.max_staleness", 0);
+    p.set_options(next);
+  };
+  const RunLog log = rig.start_and_serve();
+  ASSERT_EQ(log.steps.size(), 6u);
+  out.push_back({scenario.name, "step", conditions_of(scenario), names_of(log.steps[5])});
+}
+
 // All runs, once for all tests.
 const std::vector<Emitted>& emitted() {
   static const std::vector<Emitted> all = [] {
@@ -134,6 +154,7 @@ const std::vector<Emitted>& emitted() {
           out);
     serve_without_checkpoints(out);
     serve_with_async_checkpoints(out);
+    serve_with_a_lower_bound(out);
     return out;
   }();
   return all;

@@ -167,6 +167,30 @@ inline std::string interrupt_twice(const OptionSet& o) {
   return str(fresh, " ", engine.abort_unspared());
 }
 
+// Of a run that generates while it trains: whether a sample has tokens of several versions, whether
+// all sampled tokens carry loss, and whether groups were cancelled.
+inline std::string crossings(const OptionSet& o) {
+  Rig rig(o);
+  rig.on_score = [](Pipeline& p, const SamplePtr& s) {
+    try {
+      p.score(s->id, low_id_reward(*s));
+    } catch (const Error& e) {
+      if (e.code != Code::kLate) throw;
+    }
+  };
+  const RunLog log = rig.start_and_serve();
+  bool crossed = false, masked = false, cancelled = false;
+  for (const SamplePtr& s : log.samples) {
+    crossed = crossed || std::set(s->versions.begin(), s->versions.end()).size() > 1;
+  }
+  for (const MetricList& m : log.steps) {
+    const double tokens = m.get("training/samples").value() * m.get("response_length/mean").value();
+    masked = masked || m.get("training/loss_tokens").value() < tokens;
+  }
+  for (const auto& d : log.dropped) cancelled = cancelled || d->reason == DropReason::kCancelled;
+  return str("crossed ", crossed, " masked ", masked, " cancelled ", cancelled);
+}
+
 // A training step and a publication while samples are generated.
 inline std::string publish_midway(const OptionSet& o) {
   const auto model = open(o, PlanUse::kTrain);

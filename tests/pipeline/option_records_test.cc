@@ -158,6 +158,7 @@ TEST(OptionRecords, BatchRulesHaveEachOptionInItsField) {
 }
 
 const Texts kStep = {"trainer.logprob_chunk_tokens=7",
+                     "trainer.mlp_chunk_tokens=1024",
                      "trainer.epochs=3",
                      "algo.loss_agg=seq_mean_token_sum_norm",
                      "algo.loss_scale_factor=50",
@@ -184,6 +185,7 @@ Texts operator+(Texts a, const Texts& b) {
 // What policy, critic and reward model share.
 void expect_step(const StepOptions& s) {
   EXPECT_EQ(s.logprob_chunk_tokens, 7);
+  EXPECT_EQ(s.mlp_chunk_tokens, 1024);
   EXPECT_EQ(s.epochs, 3);
   EXPECT_EQ(s.loss_agg, LossAgg::kSeqMeanTokenSumNorm);
   EXPECT_EQ(s.loss_scale_factor, 50);

@@ -54,7 +54,8 @@ TEST(Presets, LowMemoryEnlargesNothing) {
 }
 
 TEST(Presets, NormsAndBiasesHaveNoDecay) {
-  for (const char* name : {"colocate_dense", "hybrid_stable", "long_context", "low_memory"}) {
+  for (const char* name :
+       {"async_fast", "colocate_dense", "hybrid_stable", "long_context", "low_memory"}) {
     const OptionSet after = with_preset(smollm2_options({"engine.max_model_len=8192"}), name);
     EXPECT_EQ(trainer_options_from(after, 8192, 8192).optimizer.no_decay,
               (Texts{"norms", "biases"}))
@@ -103,6 +104,16 @@ TEST(Presets, ColocateDenseUndoesWhatAPipelineRefuses) {
   const OptionSet apart = smollm2_options({"model.compute_copies=2"});
   expect_error(Code::kConflict, [&] { plan_memory(apart, smollm2(), PlanUse::kPipeline); });
   plan_memory(with_preset(apart, "colocate_dense"), smollm2(), PlanUse::kPipeline);
+}
+
+TEST(Presets, AsyncFastIsForAPipelineThatGeneratesAhead) {
+  const OptionSet after = with_preset(smollm2_options(), "async_fast");
+  EXPECT_TRUE(generates_ahead(after));
+  const MemoryPlan plan = plan_memory(after, smollm2(), PlanUse::kPipeline);
+  EXPECT_GT(plan.bytes_of(kEngineWorkspace), 0u);
+  EXPECT_GT(plan.bytes_of(kTrainingWorkspace), 0u);
+  EXPECT_EQ(trainer_options_from(after, 128, 128).correction.weights.level,
+            CorrectionLevel::kToken);
 }
 
 // Engine and trainer have a copy each, and samples of older weights are corrected.

@@ -1,6 +1,6 @@
 // Samples that wait for a score: their number, and their deadlines one by one; and complete groups
 // on their way to a step.
-#include "pipeline/loop/score_board.h"
+#include "pipeline/groups/score_board.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "pipeline/loop/score_board.h"
+#include "pipeline/groups/score_board.h"
 #include "support/expect_error.h"
 
 namespace rl {

@@ -191,6 +191,7 @@ void compare_training(const Settings& s, Fields& c) {
   c.same("trainer.logprob_max_tokens_per_device", s.trainer.logprob_max_tokens_per_device);
   c.same("trainer.max_tokens_per_device", s.trainer.max_tokens_per_device);
   c.same("trainer.micro_batch_size", s.trainer.micro_batch_size);
+  c.same("trainer.mlp_chunk_tokens", s.trainer.mlp_chunk_tokens);
   c.same("trainer.num_minibatches", s.trainer.num_minibatches);
   c.same("trainer.oversize", s.trainer.oversize);
   c.same("trainer.pad_to_multiple_of", s.trainer.pad_to_multiple_of);
@@ -202,6 +203,7 @@ void compare_training(const Settings& s, Fields& c) {
   c.same("trainer.seq_len", s.trainer.seq_len);
   c.same("trainer.sequence_packing", s.trainer.sequence_packing);
   c.same("trainer.shared_prefix", s.trainer.shared_prefix);
+  c.same("trainer.weights_backup", s.trainer.weights_backup);
 }
 
 void compare_models(const Settings& s, Fields& c) {
@@ -252,11 +254,17 @@ void compare_run(const Settings& s, Fields& c) {
   c.same("pipeline.filter_low", s.pipeline.filter_low);
   c.same("pipeline.filter_max_rounds", s.pipeline.filter_max_rounds);
   c.same("pipeline.filter_spread", s.pipeline.filter_spread);
+  c.same("pipeline.mask_off_policy_tokens", s.pipeline.mask_off_policy_tokens);
+  c.same("pipeline.max_off_policy_steps", s.pipeline.max_off_policy_steps);
+  c.same("pipeline.max_staleness", s.pipeline.max_staleness);
   c.same("pipeline.max_turns", s.pipeline.max_turns);
   c.same("pipeline.mode", s.pipeline.mode);
+  c.same("pipeline.over_sampling_prompts", s.pipeline.over_sampling_prompts);
   c.same("pipeline.overlong_filter", s.pipeline.overlong_filter);
+  c.same("pipeline.partial_rollout", s.pipeline.partial_rollout);
   c.same("pipeline.partial_rollout_max_aborts", s.pipeline.partial_rollout_max_aborts);
   c.same("pipeline.prompts_per_step", s.pipeline.prompts_per_step);
+  c.same("pipeline.queue_size", s.pipeline.queue_size);
   c.same("pipeline.repetition_filter", s.pipeline.repetition_filter);
   c.same("pipeline.repetition_ngram", s.pipeline.repetition_ngram);
   c.same("pipeline.reply_timeout_ns", s.pipeline.reply_timeout_ns);

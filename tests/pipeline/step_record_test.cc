@@ -27,7 +27,8 @@ TEST(StepRecord, FilteredGroupsAreCountedByTheirFilter) {
 // The engine counts since it was made.
 TEST(StepRecord, GenerationIsWhatTheEngineDidSinceTheStepBegan) {
   StepRecord step;
-  step.times = {.begin = 0, .drawn = 100 * kMs, .generated = 350 * kMs, .scored = 950 * kMs};
+  step.times.generating_ns = 250 * kMs;
+  step.times.scoring_ns = 600 * kMs;
   EngineStats& before = step.engine_before;
   before.prefill_tokens = 10;
   before.decode_tokens = 20;
@@ -62,11 +63,10 @@ TEST(StepRecord, GenerationIsWhatTheEngineDidSinceTheStepBegan) {
 // Eight samples of 3 prompt tokens and 5 generated ones.
 StepRecord trained_step() {
   StepRecord step;
-  step.times = {.begin = 100 * kMs,
-                .drawn = 200 * kMs,
-                .generated = 600 * kMs,
-                .scored = 700 * kMs,
-                .trained = 1200 * kMs};
+  step.times.begin = 100 * kMs;
+  step.times.generating_ns = 400 * kMs;
+  step.times.scoring_ns = 100 * kMs;
+  step.times.training_ns = 500 * kMs;
   step.trained.set("training/samples", 8);
   step.trained.set("prompt_length/mean", 3);
   step.trained.set("response_length/mean", 5);
@@ -113,8 +113,8 @@ TEST(StepRecord, TimesPerTokenAreOfThePhasesThatRan) {
 TEST(StepRecord, AStepWithoutSamplesHasRatesOfZero) {
   StepRecord step = trained_step();
   step.trained = {};
-  step.times.trained = step.times.scored;
-  step.times.generated = step.times.drawn;
+  step.times.training_ns = 0;
+  step.times.generating_ns = 0;
   MetricList m;
   m.set("timing_s/gen", 1);
   step.set_times(m, step.times.begin, true);

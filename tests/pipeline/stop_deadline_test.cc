@@ -183,6 +183,30 @@ TEST(StopDeadline, BetweenTwoOptimizerStepsTheModelIsHalfTrained) {
   expect_resumed(o, whole, 2);
 }
 
+TEST(StopDeadline, BetweenTwoOptimizerStepsAStepWithABackupIsUndone) {
+  const TempDir dir;
+  OptionSet o = stopped_options(dir);
+  WholeRun whole(o);
+  o.set_bool("trainer.weights_backup", true);
+  o.set_string("checkpoint.dir", dir.file("checkpoints"));
+  {
+    Rig rig(o);
+    Host host(rig.pipeline());
+    host.during = [&](int call, double&) {
+      if (call == 8) {
+        EXPECT_FALSE(rig.pipeline().stop(1));
+      }
+    };
+    const RunLog log = rig.start_and_serve();
+    EXPECT_EQ(log.steps.size(), 3u);
+    expect_shut_down(rig.pipeline(), log);
+    EXPECT_FALSE(rig.model().half_trained());
+    EXPECT_EQ(rig.model().version(), 3u);
+    EXPECT_TRUE(contains(rig.pipeline().checkpoint(0), "step_000003"));
+  }
+  expect_resumed(o, whole, 3);
+}
+
 TEST(StopDeadline, AfterTheLastOptimizerStepTheStepIsFinished) {
   const TempDir dir;
   OptionSet o = stopped_options(dir);

@@ -9,6 +9,7 @@
 #include "host_batch.h"
 #include "host_model.h"
 #include "pipeline/session/engine_session.h"
+#include "plan_arenas.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
@@ -134,23 +135,25 @@ TEST(TrainerCheckpoint, ASaveThatDiesLeavesTheLastCompleteState) {
   EXPECT_EQ(p.model->weight_digest(), second_digest);
 }
 
+// A loss that cancels the step between its two minibatches.
+CustomLoss loss_of(bool& cancels, TrainerSession& trainer) {
+  return [&cancels, &trainer](const AlgoArrays& in, std::span<const double> weights,
+                              std::span<double> gradient) {
+    double loss = 0;
+    for (size_t t = 0; t < weights.size(); ++t) {
+      loss -= weights[t] * in.advantages[t];
+      gradient[t] -= weights[t] * in.advantages[t];
+    }
+    if (cancels) trainer.cancel();
+    return loss;
+  };
+}
+
 TEST(TrainerCheckpoint, AnEarlierOneEndsAHalfTrainedModel) {
   const TempDir dir;
   const Texts texts = {"algo.policy_loss=custom", "trainer.num_minibatches=2"};
   Process p(texts), other(texts);
   bool cancels = false;
-  const auto loss_of = [](bool& cancels, TrainerSession& trainer) {
-    return [&cancels, &trainer](const AlgoArrays& in, std::span<const double> weights,
-                                std::span<double> gradient) {
-      double loss = 0;
-      for (size_t t = 0; t < weights.size(); ++t) {
-        loss -= weights[t] * in.advantages[t];
-        gradient[t] -= weights[t] * in.advantages[t];
-      }
-      if (cancels) trainer.cancel();
-      return loss;
-    };
-  };
   bool never = false;
   p.trainer->set_custom_loss(loss_of(cancels, *p.trainer));
   other.trainer->set_custom_loss(loss_of(never, *other.trainer));
@@ -165,6 +168,78 @@ TEST(TrainerCheckpoint, AnEarlierOneEndsAHalfTrainedModel) {
   p.trainer->load(dir.file("c"));
   EXPECT_FALSE(p.model->half_trained());
   expect_same_future(p, other, 2);
+}
+
+// trainer.weights_backup: a step that ends half-way has changed nothing, whatever states there are.
+TEST(WeightsBackup, AStepThatEndsHalfWayIsUndone) {
+  const Texts cases[] = {{"optimizer.ema=0.9"},
+                         {"optimizer.state_dtype=int8", "trainer.grad_dtype=bf16"},
+                         {"optimizer.cpu_offload=true", "optimizer.cpu_offload_fraction=0.5"},
+                         {"model.freeze=*norm.weight", "trainer.backward_weights=resident"}};
+  for (Texts texts : cases) {
+    SCOPED_TRACE(texts.front());
+    texts.insert(texts.end(), {"algo.policy_loss=custom", "trainer.num_minibatches=2",
+                               "trainer.weights_backup=true"});
+    Process p(texts), other(texts);
+    bool cancels = false, never = false;
+    p.trainer->set_custom_loss(loss_of(cancels, *p.trainer));
+    other.trainer->set_custom_loss(loss_of(never, *other.trainer));
+    EXPECT_EQ(p.step(1), other.step(1));
+    const uint64_t digest = p.model->weight_digest(), version = p.model->version();
+    cancels = true;
+    const Error e = expect_error(Code::kCancelled, [&] { p.step(2); });
+    EXPECT_TRUE(contains(e.message, "cancelled and undone")) << e.message;
+    EXPECT_FALSE(p.model->half_trained());
+    EXPECT_EQ(p.model->weight_digest(), digest);
+    EXPECT_EQ(p.model->version(), version);
+    cancels = false;
+    expect_same_future(p, other, 2);
+  }
+}
+
+// Of a policy and its critic.
+TEST(WeightsBackup, AnErrorOfALossIsUndoneToo) {
+  const Texts texts = {"algo.policy_loss=custom", "trainer.num_minibatches=2",
+                       "trainer.weights_backup=true", "algo.advantage=gae"};
+  Process p(texts), other(texts);
+  int fails_in = -1;
+  const auto loss = [&fails_in](const AlgoArrays& in, std::span<const double> weights,
+                                std::span<double> gradient) {
+    if (fails_in >= 0 && fails_in-- == 0) throw Error(Code::kIo, "no loss");
+    double sum = 0;
+    for (size_t t = 0; t < weights.size(); ++t) {
+      sum -= weights[t] * in.advantages[t];
+      gradient[t] -= weights[t] * in.advantages[t];
+    }
+    return sum;
+  };
+  p.trainer->set_custom_loss(loss);
+  EXPECT_NE(p.step(1), "");
+  fails_in = -1;
+  other.trainer->set_custom_loss(loss);
+  other.step(1);
+  const uint64_t digest = p.model->weight_digest();
+  fails_in = 1;  // in the second minibatch, after the first optimizer step
+  expect_error(Code::kIo, [&] { p.step(2); });
+  EXPECT_FALSE(p.model->half_trained());
+  EXPECT_EQ(p.model->weight_digest(), digest);
+  fails_in = -1;
+  expect_same_future(p, other, 2);
+}
+
+TEST(WeightsBackup, IsAnArenaOfWhatAnUpdateChanges) {
+  const auto bytes = [](const Texts& texts) {
+    const Process p(texts);
+    const MemoryPlan plan = plan_memory(p.options, real_fs(), PlanUse::kTrain);
+    EXPECT_EQ(testing::live(p.model->runtime()), testing::planned(plan));
+    return std::pair(plan.bytes_of(kWeightsBackup), plan.total_bytes);
+  };
+  const auto [none, without] = bytes({});
+  const auto [all, with] = bytes({"trainer.weights_backup=true"});
+  EXPECT_EQ(none, 0u);
+  EXPECT_EQ(with - without, all);
+  const auto [small, total] = bytes({"trainer.weights_backup=true", "optimizer.state_dtype=int8"});
+  EXPECT_LT(small, all * 6 / 10);
 }
 
 TEST(TrainerCheckpoint, NamesAreThoseOfSteps) {

@@ -4,7 +4,7 @@ that fits and twice what the defaults take, none of five other settings that fit
 knobs, is more than 10 % faster than the proposed one when both are measured. A setting that seems
 faster in one pair of runs is measured in three more, in turns, and the median of the ratios counts.
 
-usage: plan_fit.py [--budgets N] [--seed N]
+usage: plan_fit.py [--budgets N] [--only K] [--seed N]
 
 RL_SMOLLM2_GGUF is the model's file, RL_LIBRARY librl.so. Nothing else should run meanwhile.
 """
@@ -23,7 +23,7 @@ import memory_plan
 
 MIB = memory_plan.MIB
 LIMIT = 1.10
-PAIRS, OTHERS, STEPS = 3, 5, 3
+PAIRS, OTHERS, STEPS, DRAWS = 3, 5, 3, 1000
 BASE = {
     "runtime.threads": 2, "runtime.seed": 1, "pipeline.total_steps": STEPS,
     "pipeline.prompts_per_step": 4, "pipeline.samples_per_prompt": 8,
@@ -53,6 +53,13 @@ def measured(data, settings):
     return float(done.stdout.split()[-1])
 
 
+def whole(settings):
+    """Full recompute needs a method and a number of layers."""
+    if settings.get("trainer.recompute_granularity") == "full":
+        return settings | {"trainer.recompute_method": "uniform", "trainer.recompute_num_layers": 1}
+    return settings
+
+
 def fits(data, settings):
     """Plan info and knobs, or None if the budget refuses the settings."""
     import rl
@@ -74,7 +81,7 @@ def fitted(runtime, machine, data, budget):
     took = time.monotonic() - begin
     proposed = plan.options()
     changed = {key: str(proposed[key]) for key in KNOBS if proposed[key] != options[key]}
-    return {"runtime.memory_budget_bytes": budget, **changed}, estimate.total_s, took
+    return whole({"runtime.memory_budget_bytes": budget, **changed}), estimate.total_s, took
 
 
 # Values that knobs take: a draw sets each key by chance to one of them, or leaves it alone.
@@ -91,17 +98,30 @@ KNOBS = {
 }
 
 
-def drawn(chance, data, budget, proposed):
-    """A setting other than the proposed one that fits."""
-    while True:
-        settings = {"runtime.memory_budget_bytes": budget}
-        for key, values in KNOBS.items():
-            if chance.random() < 0.4:
-                settings[key] = chance.choice(values)
-        if settings.get("trainer.recompute_granularity") == "full":
-            settings |= {"trainer.recompute_method": "uniform", "trainer.recompute_num_layers": 1}
-        if settings != proposed and fits(data, settings) is not None:
-            return settings
+def random_setting(chance, budget, like):
+    """Keys by chance take one of their values, or that of another setting, or are left alone."""
+    settings = {"runtime.memory_budget_bytes": budget}
+    for key, values in KNOBS.items():
+        if chance.random() < 0.4:
+            settings[key] = chance.choice(values)
+        elif key in like:
+            settings[key] = like[key]
+    return whole(settings)
+
+
+def others(chance, data, budget, proposed):
+    """Settings other than the proposed one that fit: drawn from nothing, and, as few of those fit a
+    small budget, from the proposed one. There may be fewer than OTHERS."""
+    found = []
+    for draw in range(DRAWS):
+        like = proposed if draw >= DRAWS // 4 else {}
+        settings = random_setting(chance, budget, like)
+        if settings == proposed or settings in found or fits(data, settings) is None:
+            continue
+        found.append(settings)
+        if len(found) == OTHERS:
+            break
+    return found
 
 
 def least_budget(runtime, machine, data, low, high):
@@ -129,12 +149,13 @@ def main():
     import rl
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--budgets", type=int, default=8)
+    parser.add_argument("--only", type=int, help="the budget of this index alone")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     if not os.environ.get("RL_SMOLLM2_GGUF"):
         print("skipped: RL_SMOLLM2_GGUF is not set: the model file is not here")
         return memory_plan.SKIPPED
-    chance, failed = random.Random(arguments.seed), 0
+    failed = 0
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "data.jsonl"
         memory_plan.write_data(path, 16)
@@ -144,13 +165,14 @@ def main():
         default = fits(data, {}).info.total_bytes
         least = least_budget(runtime, machine, data, 256 * MIB, default)
         print(f"defaults take {default // MIB} MiB, the least budget is {least // MIB} MiB")
-        for i in range(arguments.budgets):
+        chosen = range(arguments.budgets) if arguments.only is None else [arguments.only]
+        for i in chosen:
+            chance = random.Random(f"{arguments.seed} {i}")
             budget = least + i * (2 * default - least) // max(1, arguments.budgets - 1)
             proposed, estimate, took = fitted(runtime, machine, data, budget)
             print(f"{budget // MIB} MiB, found in {took:.2f} s, estimated {estimate:.2f} s a step: "
                   f"{proposed}")
-            for _ in range(OTHERS):
-                other = drawn(chance, data, budget, proposed)
+            for other in others(chance, data, budget, proposed):
                 ratio = gain(data, proposed, other)
                 failed += ratio > LIMIT
                 print(f"  {'FASTER' if ratio > LIMIT else 'slower' if ratio < 1 else 'near'} "

@@ -104,10 +104,9 @@ TEST(Workspace, RegionsHaveTheBytesOfTheirBuffers) {
   EXPECT_EQ(rows, 100);
   const std::vector<uint64_t> expected = {
       SavedActivations::bytes(s.config, s.compute(), rows),
-      ForwardBuffers::bytes(s.config, s.kv, rows, 2),
+      ForwardBuffers::bytes(s.config, s.kv, o.limits(rows), 2),
       BackwardBuffers::bytes(s.config, s.kv, rows, 2),
       HeadBuffers::bytes(s.config, s.compute(), 12, true),
-      static_cast<uint64_t>(rows * s.config.hidden) * sizeof(float),
       static_cast<uint64_t>(all_kv_blocks(s, o)) * s.kv.block_bytes()};
   ASSERT_GE(plan.regions().size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i)
@@ -120,14 +119,14 @@ TEST(Workspace, LogProbsBeyondTrainingAreAddedOnlyIfTheyNeedMore) {
   const TrainShape s = shape_of(rig.model());
   const StepOptions o = options_of(100, 31, {.forward_max_tokens = 10});
   const ArenaPlan small = plan_train_buffers(s, o);
-  EXPECT_EQ(small.regions().size(), 6u);
+  EXPECT_EQ(small.regions().size(), 5u);
   EXPECT_GE(small.total_bytes(), ScoringBuffers::bytes(s, o));
   for (int64_t BatchRules::*budget :
        {&BatchRules::forward_max_tokens, &BatchRules::reference_max_tokens}) {
     StepOptions large = o;
     large.batch.*budget = 20000;
     const ArenaPlan plan = plan_train_buffers(s, large);
-    ASSERT_EQ(plan.regions().size(), 7u);
+    ASSERT_EQ(plan.regions().size(), 6u);
     EXPECT_EQ(names_of(plan).back(), "log-probs beyond training");
     EXPECT_GE(plan.total_bytes(), ScoringBuffers::bytes(s, large));
   }
@@ -160,7 +159,7 @@ TEST(Workspace, ARowTeacherPlansItsOwnShape) {
   const TrainShape s = shape_of(rig.model());
   StepOptions o = options_of(100, 31, {.pad_to = 8});
   o.logprob_chunk_tokens = 12;
-  const uint64_t forward = ForwardBuffers::bytes(s.config, s.kv, 100, 2);
+  const uint64_t forward = ForwardBuffers::bytes(s.config, s.kv, o.limits(100), 2);
   const uint64_t kv = static_cast<uint64_t>(all_kv_blocks(s, o)) * s.kv.block_bytes();
   const uint64_t hidden = 100 * static_cast<uint64_t>(s.config.hidden) * sizeof(float);
   const uint64_t head = HeadBuffers::bytes(s.config, s.compute(), 12, false);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "support/expect_error.h"
+#include "support/fault_fs.h"
 #include "support/temp_dir.h"
 #include "train_rig.h"
 
@@ -162,6 +163,46 @@ TEST(GradDtype, AResumeContinuesWithTheSameBits) {
   resumed.trainer->load(real_fs(), path, kConfig);
   random_step(resumed, 2);
   EXPECT_TRUE(same_bits(whole.masters(), resumed.masters()));
+}
+
+// All files are verified before; a read that fails later finds the weights half-way changed.
+TEST(GradDtype, ALoadThatFailsHalfWayNamesWhatIsLost) {
+  const TempDir dir;
+  TrainRig whole({}, options_of());
+  random_step(whole, 1);
+  const std::string path = whole.trainer->save(
+      real_fs(), dir.path(), {.step = 1, .config_digest = kConfig, .pipeline = "{}"});
+  FaultFs fs;
+  fs.arm({});
+  TrainRig({}, options_of()).trainer->load(fs, path, kConfig);
+  const int64_t operations = fs.operations();
+  TrainRig other({}, options_of());
+  const std::vector<float> masters = other.masters();
+  int64_t lost = 0;
+  for (int64_t at = 1; at <= operations; ++at) {
+    SCOPED_TRACE(at);
+    other.rebuild(options_of());
+    other.model().masters().write(masters);
+    fs.arm({.at = at});
+    expect_error(Code::kIo, [&] { other.trainer->load(fs, path, kConfig); });
+    const bool changed = other.model().masters_changed();
+    EXPECT_TRUE(changed || same_bits(other.masters(), masters)) << "no state says otherwise";
+    try {
+      other.trainer->publish();
+      EXPECT_FALSE(changed) << "half-read weights are published";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code, Code::kFailedPrecondition);
+      EXPECT_EQ(e.location, path);
+      EXPECT_TRUE(changed);
+      EXPECT_TRUE(contains(e.message, "the weights and the optimizer states are lost"));
+      ++lost;
+    }
+  }
+  EXPECT_GT(lost, 1);
+  other.trainer->load(real_fs(), path, kConfig);
+  random_step(whole, 2);
+  random_step(other, 2);
+  EXPECT_TRUE(same_bits(whole.masters(), other.masters()));
 }
 
 }  // namespace

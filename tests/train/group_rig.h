@@ -43,6 +43,8 @@ struct StepRules {
   TrainableRule trainable = {};
   bool recompute_loss = false;
   int64_t chunk = 50;  // of the head
+  int64_t mlp_chunk = 0;
+  GradDtype grad_dtype = GradDtype::kF32;
 };
 
 inline StepRules without_sharing(double loss_scale = 1) {
@@ -89,6 +91,8 @@ inline TrainerOptions options_of(const StepRules& rules) {
   TrainerOptions options;
   options.max_tokens = rules.max_tokens;
   options.logprob_chunk_tokens = rules.chunk;
+  options.mlp_chunk_tokens = rules.mlp_chunk;
+  options.optimizer.grad_dtype = rules.grad_dtype;
   options.recompute_loss = rules.recompute_loss;
   options.schedule.lr = 1e-3;
   options.entropy_coef = 0.01 * rules.loss_scale;

@@ -101,6 +101,36 @@ TEST_P(Recompute, ALossWithFewLogitsAtATimeLeavesThemToo) {
   }
 }
 
+// With 700 rows in one micro-batch, of which 512 go through an MLP first.
+TEST_P(Recompute, ChunksOfTheMlpLeaveEveryBit) {
+  StepRules step_rules;
+  const Step kept = step(rig(1), step_rules);
+  ASSERT_EQ(kept.metrics.micro_batches, 1);
+  ASSERT_GT(kept.metrics.computed_rows, kMlpRowUnit);
+  step_rules.mlp_chunk = kMlpRowUnit;
+  expect_same(step(rig(3), step_rules), kept);
+  for (const ActivationRule& rule : rules()) {
+    SCOPED_TRACE(text_of(rule));
+    step_rules.activations = rule;
+    expect_same(step(rig(1), step_rules), kept);
+  }
+}
+
+// Each chunk is an addition of its own, so gradients differ by their rounding.
+TEST_P(Recompute, ChunksOfTheMlpLeaveLogprobsWithGradientsInBf16) {
+  StepRules step_rules;
+  step_rules.grad_dtype = GradDtype::kBf16;
+  const Step whole = step(rig(1), step_rules);
+  step_rules.mlp_chunk = kMlpRowUnit;
+  const Step r = step(rig(1), step_rules);
+  EXPECT_TRUE(same_bits(step(rig(3), step_rules).gradients, r.gradients));
+  for (size_t i = 0; i < r.samples.size(); ++i)
+    EXPECT_TRUE(same_bits(r.samples[i].logprobs, whole.samples[i].logprobs)) << i;
+  EXPECT_EQ(r.metrics.loss, whole.metrics.loss);
+  EXPECT_FALSE(same_bits(r.gradients, whole.gradients));
+  EXPECT_LE(relative_l2(r.gradients, whole.gradients), 1e-2);
+}
+
 // Log-probs are those of any chunk; gradients are summed over chunks in another order.
 TEST_P(Recompute, ChunksOfTheHeadLeaveLogprobs) {
   StepRules step_rules;
@@ -244,19 +274,48 @@ TEST(RecomputeMemory, IsWhatTheRuleKeeps) {
   const uint64_t residual = rows * 64 * 4, q = rows * 64 * 4, lse = rows * 2 * 4,
                  gate_up = rows * 2 * 192 * 4;
   const uint64_t layer = 2 * residual + 2 * q + lse + gate_up;
-  EXPECT_EQ(saved_bytes(c, {}), 4 * layer + residual);
+  EXPECT_EQ(saved_bytes(c, {}), 4 * layer);
   // What is computed again exists once, as far as the forward's buffers do not have it.
-  EXPECT_EQ(saved_bytes(c, selective(false, false, true)), 4 * layer - 3 * gate_up + residual);
-  EXPECT_EQ(saved_bytes(c, selective(true, false, false)), 4 * layer - 4 * q + residual);
-  EXPECT_EQ(saved_bytes(c, selective(false, true, false)), 4 * layer - 4 * q - 3 * lse + residual);
+  EXPECT_EQ(saved_bytes(c, selective(false, false, true)), 4 * layer - 3 * gate_up);
+  EXPECT_EQ(saved_bytes(c, selective(true, false, false)), 4 * layer - 4 * q);
+  EXPECT_EQ(saved_bytes(c, selective(false, true, false)), 4 * layer - 4 * q - 3 * lse);
   const uint64_t last = lse + gate_up;
-  EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kUniform, 1)), 4 * residual + last + residual);
+  EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kUniform, 1)), 4 * residual + last);
   EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kUniform, 2)),
-            2 * residual + (layer - residual) + (residual + last) + residual);
+            2 * residual + (layer - residual) + (residual + last));
   EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kUniform, 3)),
-            2 * residual + (layer - residual) + layer + (residual + last) + residual);
-  EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kBlock, 3)),
-            3 * residual + last + layer + residual);
+            2 * residual + (layer - residual) + layer + (residual + last));
+  EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kBlock, 3)), 3 * residual + last + layer);
+}
+
+// Gate and up exist for a chunk, unless the backward is to have them of every layer.
+TEST(RecomputeMemory, ChunksOfTheMlpHoldItsWideValuesForFewRows) {
+  ModelConfig c;
+  c.vocab = 128;
+  c.hidden = 64;
+  c.layers = 4;
+  c.heads = 2;
+  c.kv_heads = 1;
+  c.head_dim = 32;
+  c.ffn = 192;
+  const BatchLimits chunks(4096, 512, false), whole(4096, 4096, false);
+  const uint64_t fewer = 4096 - 512, gate_up = 2 * 192 * 4;
+  const auto saves = [&](const ActivationRule& rule) {
+    return SavedActivations::bytes(c, Dtype::kF32, whole, rule) -
+           SavedActivations::bytes(c, Dtype::kF32, chunks, rule);
+  };
+  EXPECT_EQ(saves({}), 0u);
+  EXPECT_EQ(saves(selective(true, true, false)), 0u);
+  EXPECT_EQ(saves(selective(false, false, true)), fewer * gate_up);
+  EXPECT_EQ(saves(full(RecomputeMethod::kUniform, 1)), fewer * gate_up);
+  const auto all = static_cast<uint64_t>(padded_rows(4096));
+  EXPECT_EQ(saves(full(RecomputeMethod::kUniform, 2)), (all + fewer) * gate_up);
+  const KvShape kv = kv_shape(c, Dtype::kF32, {16, Dtype::kF32});
+  EXPECT_EQ(ForwardBuffers::bytes(c, kv, whole, 1) - ForwardBuffers::bytes(c, kv, chunks, 1),
+            fewer * 192 * 4);
+  // The gradients of queries, keys and values need more than those of a chunk, in the same bytes.
+  EXPECT_EQ(BackwardBuffers::bytes(c, kv, whole, 1) - BackwardBuffers::bytes(c, kv, chunks, 1),
+            all * (gate_up - 128 * 4));
 }
 
 TEST(RecomputeMemory, ALossKeepsLogitsOfAPartOfAChunk) {
@@ -295,6 +354,10 @@ TEST(RecomputeOptions, DoNotChangeInATrainer) {
   other.mlp = true;
   EXPECT_EQ(refused(other), "trainer.recompute_modules");
   options.activations = {};
+  options.mlp_chunk_tokens = 512;
+  EXPECT_EQ(expect_error(Code::kNotChangeable, [&] { rig.trainer->set_options(options); }).key,
+            "trainer.mlp_chunk_tokens");
+  options.mlp_chunk_tokens = 0;
   options.recompute_loss = true;
   EXPECT_EQ(expect_error(Code::kNotChangeable, [&] { rig.trainer->set_options(options); }).key,
             "trainer.recompute_loss");

@@ -4,6 +4,7 @@
 
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
+#include "train/checkpoint/checkpoint_copy.h"
 #include "train/critic.h"
 #include "train_rig.h"
 
@@ -58,6 +59,33 @@ TEST(TrainerSleep, ChangesNoBit) {
     freed.optimizer.frees_gradients = true;
     EXPECT_TRUE(same_bits(after(freed, false), awake));
     EXPECT_TRUE(same_bits(after(freed, true), awake));
+  }
+}
+
+// As with checkpoint.async: the copy is written while the states that it is of are elsewhere, and
+// has the files of a checkpoint that was written at once.
+TEST(TrainerSleep, ACopyOfTheStateIsWrittenMeanwhile) {
+  for (const TrainerOptions& o : all_options()) {
+    const TempDir dir;
+    const CheckpointMeta meta{.step = 1, .config_digest = "digest", .pipeline = "{}"};
+    TrainRig rig({}, o);
+    random_step(rig, 1);
+    const std::string at_once = rig.trainer->save(real_fs(), dir.file("at_once"), meta);
+    CheckpointDraft draft = rig.trainer->draft(meta);
+    CheckpointCopy copy(rig.sizes.trained_masters + rig.sizes.optimizer + rig.sizes.optimizer_host +
+                            rig.sizes.averages,
+                        nullptr);
+    copy.take(draft);
+    rig.trainer->sleep(false);
+    const std::string asleep = write_checkpoint(real_fs(), dir.file("asleep"), draft, {});
+    rig.trainer->wake();
+    random_step(rig, 2);
+    for (const std::string& path : {at_once, asleep}) {
+      TrainRig resumed({}, o);
+      resumed.trainer->load(real_fs(), path, "digest");
+      random_step(resumed, 2);
+      EXPECT_TRUE(same_bits(resumed.masters(), rig.masters())) << path;
+    }
   }
 }
 

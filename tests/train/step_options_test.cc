@@ -30,6 +30,7 @@ std::vector<Range> ranges() {
       {"engine.max_model_len", 0, kMost + 1, [](O& o, int64_t v) { o.max_sequence = v; }},
       {"trainer.logprob_chunk_tokens", 0, kMost,
        [](O& o, int64_t v) { o.logprob_chunk_tokens = v; }},
+      {"trainer.mlp_chunk_tokens", 0, kMost, [](O& o, int64_t v) { o.mlp_chunk_tokens = v; }},
       {"trainer.epochs", 1, 1024, [](O& o, int64_t v) { o.epochs = v; }},
       {"trainer.global_batch_size", 0, int64_t{1} << 32,
        [](O& o, int64_t v) { o.batch.global_batch_size = v; }},
@@ -215,6 +216,19 @@ Sizes sizes_of(int64_t max_tokens, int64_t max_sequence, const BatchRules& batch
   o.logprob_chunk_tokens = chunk;
   return {o.longest_sample(), o.longest_rows(),     o.train_rows(),     o.forward_budget(),
           o.forward_rows(),   o.reference_budget(), o.reference_rows(), o.chunk_rows()};
+}
+
+TEST(StepOptions, AnMlpChunkIsAMultipleOfItsUnit) {
+  StepOptions o;
+  o.mlp_chunk_tokens = 1000;
+  const Error error = expect_error(Code::kOutOfRange, [&] { validate(o); });
+  EXPECT_EQ(error.key, "trainer.mlp_chunk_tokens");
+  EXPECT_EQ(error.expected, "a multiple of 512");
+  o.mlp_chunk_tokens = 1024;
+  EXPECT_EQ(o.limits(4000).mlp_rows, 1024);
+  EXPECT_EQ(o.limits(700).mlp_rows, 700);
+  o.mlp_chunk_tokens = 0;
+  EXPECT_EQ(o.limits(4000).mlp_rows, 4000);
 }
 
 // The last token of a sample is only a target: 81 tokens are 80 rows.

@@ -233,8 +233,8 @@ const (
 	// DeviceCPU is RL_DEVICE_CPU.
 	DeviceCPU Device = 1
 
-	// DeviceCuda is RL_DEVICE_CUDA.
-	DeviceCuda Device = 2
+	// DeviceCUDA is RL_DEVICE_CUDA.
+	DeviceCUDA Device = 2
 )
 
 // DType: Element types.

@@ -130,8 +130,8 @@ func (t *Tensor) Info() (TensorInfo, error) {
 	return infoOf(&info), err
 }
 
-// TensorValues are the elements of a row-major tensor as they are now. Those of a weight that is
-// no copy change in a training step: do not ask for them during one.
+// TensorValues are the elements of a row-major tensor of the host's memory as they are now. Those of
+// a weight that is no copy change in a training step: do not ask for them during one.
 func TensorValues[T Element](t *Tensor) ([]T, error) {
 	if t != nil {
 		defer t.reading()()
@@ -144,13 +144,17 @@ func TensorValues[T Element](t *Tensor) ([]T, error) {
 	if info.DType != dtypeOf[T]() {
 		return nil, invalid("tensor", "elements are not of type %T: %+v", *new(T), info)
 	}
+	if info.Device != DeviceCPU {
+		return nil, invalid("tensor", "elements are not in memory of the host: %+v", info)
+	}
 	if !info.rowMajor() {
 		return nil, invalid("tensor", "elements are not in row-major order: %+v", info)
 	}
 	return copied[T]((*byte)(raw.data), C.size_t(info.NumElements)), nil
 }
 
-// FillTensor writes the elements of a row-major tensor that may be written to, such as a gradient.
+// FillTensor writes the elements of a row-major tensor of the host's memory that may be written to,
+// such as a gradient.
 func FillTensor[T Element](t *Tensor, values []T) error {
 	if t != nil {
 		defer t.reading()()
@@ -160,7 +164,8 @@ func FillTensor[T Element](t *Tensor, values []T) error {
 		return err
 	}
 	info := infoOf(&raw)
-	if info.ReadOnly || info.DType != dtypeOf[T]() || !info.rowMajor() {
+	if info.ReadOnly || info.Device != DeviceCPU || info.DType != dtypeOf[T]() ||
+		!info.rowMajor() {
 		return invalid("tensor", "elements of type %T cannot be written: %+v", *new(T), info)
 	}
 	if len(values) != info.NumElements {
@@ -200,16 +205,34 @@ func (m *Model) WeightNames() ([]string, error) {
 	return names, nil
 }
 
+// A Place is where the values of a tensor are wanted, and when: by default in the memory of the host.
+type Place struct {
+	Device      Device // 0 is DeviceCPU
+	DeviceIndex int
+	Stream      Stream // of the device, behind whose work they are there; 0: when the call returns
+}
+
+func (p Place) raw(flags TensorFlags) C.rl_go_place {
+	if p.Device == 0 {
+		p.Device = DeviceCPU
+	}
+	return C.rl_go_place{C.uint64_t(flags), C.int32_t(p.Device), C.int32_t(p.DeviceIndex),
+		C.uintptr_t(p.Stream)}
+}
+
 // Weight is a weight by name: with TensorCopy its values of now, else the weight itself, which is
 // read-only.
 func (m *Model) Weight(name string, flags TensorFlags) (*Tensor, error) {
+	return m.WeightIn(Place{}, name, flags)
+}
+
+// WeightIn is Weight in the memory of a place. The weights of a runtime on a GPU are themselves in
+// its memory; in that of the host they are copies.
+func (m *Model) WeightIn(place Place, name string, flags TensorFlags) (*Tensor, error) {
 	var out *C.rl_tensor
 	var record *C.rl_error
 	n, size := chars(name)
-	var request C.rl_tensor_request
-	C.rl_tensor_request_init(&request, C.sizeof_rl_tensor_request)
-	request.flags = C.uint64_t(flags)
-	status := C.rl_model_weight(m.ptr, n, size, &request, &out, &record)
+	status := C.rl_go_weight(m.ptr, n, size, place.raw(flags), &out, &record)
 	runtime.KeepAlive(m)
 	return tensorOf(status, out, &record)
 }

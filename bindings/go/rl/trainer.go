@@ -1,7 +1,7 @@
 package rl
 
 /*
-#include "rl.h"
+#include "dlpack.h"
 #include "hooks.h"
 */
 import "C"
@@ -104,13 +104,16 @@ func (t *Trainer) Backward(ctx context.Context, batch *Batch, advantages []float
 // Gradient is that of a weight by name, or with an empty name of all in one row: with TensorCopy
 // its values of now, else where the trainer computes it, which FillTensor may write to until Apply.
 func (t *Trainer) Gradient(name string, flags TensorFlags) (*Tensor, error) {
+	return t.GradientIn(Place{}, name, flags)
+}
+
+// GradientIn is Gradient in the memory of a place. A runtime on a GPU computes gradients in its
+// memory; in that of the host they are a copy, which Apply reads back.
+func (t *Trainer) GradientIn(place Place, name string, flags TensorFlags) (*Tensor, error) {
 	var out *C.rl_tensor
 	var record *C.rl_error
 	n, size := chars(name)
-	var request C.rl_tensor_request
-	C.rl_tensor_request_init(&request, C.sizeof_rl_tensor_request)
-	request.flags = C.uint64_t(flags)
-	status := C.rl_trainer_gradient(t.ptr, n, size, &request, &out, &record)
+	status := C.rl_go_gradient(t.ptr, n, size, place.raw(flags), &out, &record)
 	runtime.KeepAlive(t)
 	return tensorOf(status, out, &record)
 }

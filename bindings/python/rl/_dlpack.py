@@ -8,11 +8,11 @@ from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int32, c_int64, c_uint32, c_u
 from typing import Any
 
 from ._arrays import Pinned
-from .constants import DType
+from .constants import Device, DType
 
 NEW, OLD = b"dltensor_versioned", b"dltensor"
 READ_ONLY = 1
-CPU = 1
+LEGACY_STREAM = 1  # cudaStreamLegacy, and what the array API calls the default stream of CUDA
 # (code, bits) of element types.
 KINDS = {DType.F32: (2, 32), DType.BF16: (4, 16), DType.I32: (0, 32)}
 SHARED = {ctypes.c_float: DType.F32, ctypes.c_int32: DType.I32}
@@ -144,24 +144,34 @@ def from_buffer(source: Any) -> int:
     code, bits = KINDS[dtype]
     dims = len(memory.shape)
     shape, strides = (c_int64 * dims)(*memory.shape), (c_int64 * dims)(*memory.strides)
-    tensor = DLTensor(data=memory.address, device_type=CPU, ndim=dims, code=code, bits=bits,
+    tensor = DLTensor(data=memory.address, device_type=Device.CPU, ndim=dims, code=code, bits=bits,
                       lanes=1, shape=ctypes.cast(shape, POINTER(c_int64)),
                       strides=ctypes.cast(strides, POINTER(c_int64)))
     return _versioned((memory, shape, strides), tensor, READ_ONLY * memory.read_only, _drop)
 
 
-def taken_from(source: Any) -> int:
-    """A DLManagedTensorVersioned of whatever can be shared: DLPack if the object has it, else its
-    buffer."""
-    if not hasattr(source, "__dlpack__"):
-        return from_buffer(source)
-    if source.__dlpack_device__()[0] != CPU:
-        raise BufferError("only memory of the CPU can be shared")
+def _shared(source: Any, **stream: int) -> int:
     try:
-        return from_capsule(source.__dlpack__(max_version=(1, 0)))
+        return from_capsule(source.__dlpack__(max_version=(1, 0), **stream))
     except TypeError:  # it knows DLPack before 1.0 alone
         pass
     try:
-        return from_capsule(source.__dlpack__())
-    except BufferError:  # it is read-only, which that cannot say; its buffer can
+        return from_capsule(source.__dlpack__(**stream))
+    except BufferError:  # it is read-only, which that cannot say; the buffer of a CPU's tensor can
+        if stream:
+            raise
         return from_buffer(source)
+
+
+def taken_from(source: Any) -> tuple[int, int | None]:
+    """A DLManagedTensorVersioned of whatever can be shared: DLPack if the object has it, else its
+    buffer. And the stream behind whose work its values are there: None for memory of the CPU."""
+    if not hasattr(source, "__dlpack__"):
+        return from_buffer(source), None
+    kind, index = source.__dlpack_device__()
+    if kind == Device.CPU:
+        return _shared(source), None
+    if kind == Device.CUDA:
+        return _shared(source, stream=LEGACY_STREAM), LEGACY_STREAM
+    raise BufferError(f"memory of the device ({int(kind)}, {index}) cannot be shared, only that of "
+                      "the CPU and of CUDA")

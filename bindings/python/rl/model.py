@@ -11,11 +11,11 @@ from . import _raw
 from ._arrays import Array, Ints, pinned
 from ._handle import Handle, ask, call, filled, get, make, taken_array, taken_text, texts_of
 from .batch import Batch
-from .constants import Device, DType, Output, SaveFlags, TensorFlags, TextFlags, Use
+from .constants import Device, DType, Output, SaveFlags, TextFlags, Use
 from .options import Options
 from .records import ModelInfo
 from .runtime import Runtime
-from .tensor import Tensor
+from .tensor import Tensor, tensor_request
 
 # A chat: its messages, or an object as rl.h describes it at rl_model_encode_chat, with the
 # member "messages" and others, as a mapping or as JSON text.
@@ -139,16 +139,20 @@ class Model(Handle):
         del token
         return names
 
-    def weight(self, name: str, copy: bool = False) -> Tensor:
+    def weight(self, name: str, copy: bool = False, device: Device = Device.CPU,
+               device_index: int = 0, stream: int | None = None) -> Tensor:
         """A weight: the live fp32 values, read-only, or a copy of those of now. Read live values
-        only while none of them is trained or set."""
-        request = _raw.rl_tensor_request()
-        request.device, request.flags = Device.CPU, TensorFlags.COPY if copy else 0
+        only while none of them is trained or set. Of a runtime on a GPU the live ones are in its
+        memory, device Device.CUDA; in that of the CPU they are a copy. A stream of the GPU gets
+        the values behind its later work; without one they are there at once."""
+        request = tensor_request(copy, device, device_index, stream)
         return make(Tensor, "rl_model_weight", self, name, request)
 
-    def set_weights(self, weights: Mapping[str, Any], as_version: int = 0) -> int:
+    def set_weights(self, weights: Mapping[str, Any], as_version: int = 0,
+                    stream: int | None = None) -> int:
         """Sets weights by name, all or none, and returns their version: as_version, or with 0 the
-        next one. A value is a Tensor, or what a Tensor can be made of."""
+        next one. A value is a Tensor, or what a Tensor can be made of. With a stream of the
+        runtime's GPU the values are read behind its work."""
         tensors = [value if isinstance(value, Tensor) else Tensor(self._runtime, value)
                    for value in weights.values()]
         tokens = [tensor._live() for tensor in tensors]
@@ -159,6 +163,6 @@ class Model(Handle):
             raw.name, raw.name_len = ctypes.addressof(text), len(text) - 1
             raw.tensor = token.value
         version = ctypes.c_uint64()
-        call("rl_model_set_weights", self, array, len(tensors), None, as_version,
+        call("rl_model_set_weights", self, array, len(tensors), stream, as_version,
              ctypes.byref(version))
         return version.value

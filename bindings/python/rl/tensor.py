@@ -18,6 +18,28 @@ def _numbers(owner: Token, address: int | None, count: int) -> tuple[int, ...]:
     return tuple((ctypes.c_int64 * count).from_address(address)) if address else ()
 
 
+def tensor_request(copy: bool, device: Device, device_index: int, stream: int | None) -> Any:
+    """The struct that says where the values of a tensor are wanted."""
+    request = _raw.rl_tensor_request()
+    request.flags = TensorFlags.COPY if copy else 0
+    request.device, request.device_index, request.stream = device, device_index, stream
+    return request
+
+
+def _consumer_stream(device: int, stream: int | None) -> int | None:
+    """What the array API means by `stream`: nothing is the default stream of CUDA, and -1 none,
+    which librl takes for a consumer that waits for nothing: the values are there before."""
+    if device == Device.CPU:
+        if stream is not None:
+            raise BufferError("the tensor is in memory of the CPU, which has no streams")
+        return None
+    if stream == 0:
+        raise BufferError("stream 0 may be either default stream of CUDA; 1 and 2 name them")
+    if stream is None:
+        return _dlpack.LEGACY_STREAM
+    return None if stream == -1 else stream
+
+
 class Tensor(Handle):
     """An array with a shape, where it is: a weight, an array of a sample, hidden states, or values
     of the host. It keeps alive what its memory belongs to, and so does what was made of it: a
@@ -27,16 +49,17 @@ class Tensor(Handle):
 
     def __init__(self, runtime: Runtime, values: Any, copy: bool = False) -> None:
         """Takes over a tensor of another library (DLPack), or float32 or int32 values of an object
-        with the buffer protocol: where they are, or as a copy."""
+        with the buffer protocol: where they are, or as a copy. Memory of CUDA must be that of the
+        runtime's device; its values are read behind CUDA's default stream, behind which the other
+        library puts them."""
         flags = TensorFlags.COPY if copy else 0
-        managed = _dlpack.taken_from(values)
+        managed, stream = _dlpack.taken_from(values)
         try:
             runtime._live()
         except BaseException:
             _dlpack.end(managed, _dlpack.Versioned)
             raise
-        self._create("rl_tensor_import_dlpack", runtime, managed, None,
-                           flags)
+        self._create("rl_tensor_import_dlpack", runtime, managed, stream, flags)
 
     def _info(self) -> Any:
         return filled(_raw.rl_tensor_info(), "rl_tensor_get_info", self)
@@ -77,8 +100,12 @@ class Tensor(Handle):
 
     def memoryview(self) -> Any:
         """The elements, where they are; those of bf16 are the upper halves of float32, as integers
-        of 16 bits. A tensor in another order than row-major is a BufferError."""
+        of 16 bits. A tensor in another order than row-major, or in memory of a GPU, is a
+        BufferError."""
         token, info = self._live(), self._info()
+        if info.device != Device.CPU:
+            raise BufferError(f"the tensor is in memory of the device ({info.device}, "
+                              f"{info.device_index}), which only DLPack shares")
         shape, strides = _numbers(token, info.shape, info.num_dims), self.strides
         stride = 1
         for extent, step in zip(reversed(shape), reversed(strides)):
@@ -98,15 +125,17 @@ class Tensor(Handle):
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
-        if stream is not None or (dl_device is not None and dl_device[0] != Device.CPU):
-            raise BufferError("the tensor is in memory of the CPU")
+        here = self.__dlpack_device__()
+        if dl_device is not None and tuple(dl_device) != here:
+            raise BufferError(f"the tensor is in memory of the device {here}, not {dl_device}")
         if copy:
             raise BufferError("a copy is not made here")
         old = max_version is None or max_version[0] < 1
         if old and self.read_only:
             raise BufferError("the tensor is read-only, which DLPack before 1.0 cannot say; "
                               "numpy.asarray takes it")
-        managed = get("rl_tensor_export_dlpack", self, None, kind=ctypes.c_void_p)
+        managed = get("rl_tensor_export_dlpack", self, _consumer_stream(here[0], stream),
+                      kind=ctypes.c_void_p)
         return _dlpack.capsule(managed, old)
 
     def __dlpack_device__(self) -> tuple[int, int]:

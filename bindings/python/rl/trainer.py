@@ -10,12 +10,12 @@ from ._arrays import Array, Floats, pinned
 from ._handle import Handle, call, get, make, taken_text
 from ._hooks import AdvantageFunction, Failures, LossFunction, advantage_hook, loss_hook
 from .batch import Batch
-from .constants import Device, DType, Output, TensorFlags
+from .constants import Device, DType, Output
 from .errors import Error
 from .event import Event, EventQueue
 from .model import Model, forward_input, save_flags
 from .options import Options
-from .tensor import Tensor
+from .tensor import Tensor, tensor_request
 
 
 def _step(batch: Batch, advantages: Array | None) -> tuple[Any, list[Any]]:
@@ -69,11 +69,13 @@ class Trainer(Handle):
         del held
         self._failures.raise_loss()
 
-    def gradient(self, name: str = "", copy: bool = False) -> Tensor:
+    def gradient(self, name: str = "", copy: bool = False, device: Device = Device.CPU,
+                 device_index: int = 0, stream: int | None = None) -> Tensor:
         """The gradient of a weight, or without a name of all in one row: where the trainer computes
-        it, which may be written to until apply, or a copy."""
-        request = _raw.rl_tensor_request()
-        request.device, request.flags = Device.CPU, TensorFlags.COPY if copy else 0
+        it, which may be written to until apply, or a copy. Of a runtime on a GPU that is its
+        memory, device Device.CUDA, with a stream as in Model.weight; in that of the CPU it is a
+        copy, which apply reads back."""
+        request = tensor_request(copy, device, device_index, stream)
         return make(Tensor, "rl_trainer_gradient", self, name, request)
 
     def apply(self) -> Event:

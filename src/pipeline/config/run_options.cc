@@ -221,6 +221,7 @@ OptimizerOptions optimizer_from(const Settings& settings) {
 // Fields that the policy and the critic share.
 void fill_step(const Settings& settings, StepOptions& s) {
   s.logprob_chunk_tokens = settings.trainer.logprob_chunk_tokens;
+  s.mlp_chunk_tokens = settings.trainer.mlp_chunk_tokens;
   s.backward_packing = settings.trainer.backward_weights == TrainerBackwardWeights::kResident
                            ? BackwardPacking::kResident
                            : BackwardPacking::kByLayer;
@@ -357,6 +358,27 @@ CriticOptions critic_options_from(const Settings& settings, int64_t max_tokens,
   c.optimizer.stream = 1;
   validate(c);
   return c;
+}
+
+bool generates_ahead(const Settings& settings) {
+  return settings.pipeline.mode != PipelineMode::kSync;
+}
+
+bool flows_by_group(const Settings& settings) {
+  return settings.pipeline.mode == PipelineMode::kAsync;
+}
+
+int64_t most_complete_groups(const Settings& settings) {
+  const PipelineSettings& o = settings.pipeline;
+  if (!flows_by_group(settings)) return o.prompts_per_step;
+  return (CheckedI64(o.prompts_per_step) * CheckedI64(o.queue_size + 1) +
+          CheckedI64(o.over_sampling_prompts))
+      .get();
+}
+
+int64_t most_groups(const Settings& settings) {
+  const CheckedI64 in_training(generates_ahead(settings) ? settings.pipeline.prompts_per_step : 0);
+  return (CheckedI64(most_complete_groups(settings)) + in_training).get();
 }
 
 int64_t attempts_per_prompt(const Settings& settings) {

@@ -58,6 +58,13 @@ StepOptions reward_options_from(const Settings& settings, int64_t max_tokens, in
 // Samples per group: pipeline.samples_per_prompt, and with remax one more, the greedy response;
 // with given responses one, or two for pairs.
 int64_t attempts_per_prompt(const Settings& settings);
+// pipeline.mode: whether samples of later steps are generated while a step trains, and whether each
+// of their groups goes its own way.
+bool generates_ahead(const Settings& settings);
+bool flows_by_group(const Settings& settings);
+// Most groups that a pipeline has complete and not in training, and most that it has at all.
+int64_t most_complete_groups(const Settings& settings);
+int64_t most_groups(const Settings& settings);
 // What trainer.global_batch_size counts in a step of a pipeline: samples, or pairs.
 int64_t trained_units(const Settings& settings);
 // The directory that relative output paths start from, and the path that the value of an output

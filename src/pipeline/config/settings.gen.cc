@@ -215,11 +215,17 @@ PipelineSettings::PipelineSettings(const OptionSet& options)
       filter_low(options.get_f64("pipeline.filter_low")),
       filter_max_rounds(options.get_i64("pipeline.filter_max_rounds")),
       filter_spread(options.get_f64("pipeline.filter_spread")),
+      mask_off_policy_tokens(options.get_bool("pipeline.mask_off_policy_tokens")),
+      max_off_policy_steps(options.get_i64("pipeline.max_off_policy_steps")),
+      max_staleness(options.get_i64("pipeline.max_staleness")),
       max_turns(options.get_i64("pipeline.max_turns")),
       mode(choice_of<PipelineMode>(options, "pipeline.mode")),
+      over_sampling_prompts(options.get_i64("pipeline.over_sampling_prompts")),
       overlong_filter(options.get_bool("pipeline.overlong_filter")),
+      partial_rollout(options.get_bool("pipeline.partial_rollout")),
       partial_rollout_max_aborts(options.get_i64("pipeline.partial_rollout_max_aborts")),
       prompts_per_step(options.get_i64("pipeline.prompts_per_step")),
+      queue_size(options.get_i64("pipeline.queue_size")),
       repetition_filter(options.get_f64("pipeline.repetition_filter")),
       repetition_ngram(options.get_i64("pipeline.repetition_ngram")),
       reply_timeout_ns(options.get_i64("pipeline.reply_timeout_ns")),
@@ -300,6 +306,7 @@ TrainerSettings::TrainerSettings(const OptionSet& options)
       logprob_max_tokens_per_device(options.get_i64("trainer.logprob_max_tokens_per_device")),
       max_tokens_per_device(options.get_i64("trainer.max_tokens_per_device")),
       micro_batch_size(options.get_i64("trainer.micro_batch_size")),
+      mlp_chunk_tokens(options.get_i64("trainer.mlp_chunk_tokens")),
       num_minibatches(options.get_i64("trainer.num_minibatches")),
       oversize(choice_of<TrainerOversize>(options, "trainer.oversize")),
       pad_to_multiple_of(options.get_i64("trainer.pad_to_multiple_of")),
@@ -310,7 +317,8 @@ TrainerSettings::TrainerSettings(const OptionSet& options)
       recompute_num_layers(options.get_i64("trainer.recompute_num_layers")),
       seq_len(options.get_i64("trainer.seq_len")),
       sequence_packing(options.get_bool("trainer.sequence_packing")),
-      shared_prefix(options.get_bool("trainer.shared_prefix")) {}
+      shared_prefix(options.get_bool("trainer.shared_prefix")),
+      weights_backup(options.get_bool("trainer.weights_backup")) {}
 
 Settings::Settings(const OptionSet& options)
     : set(options),

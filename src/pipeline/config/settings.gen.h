@@ -44,7 +44,7 @@ enum class ModelDtype : uint8_t { kAuto, kBf16, kFp32 };
 enum class OptimizerName : uint8_t { kAdamw, kMuon };
 enum class OptimizerStateDtype : uint8_t { kFp32, kBf16, kInt8 };
 enum class PipelineFilter : uint8_t { kNone, kMean, kSpread };
-enum class PipelineMode : uint8_t { kSync };
+enum class PipelineMode : uint8_t { kSync, kOneStepOff, kAsync };
 enum class PipelineScoreEvents : uint8_t { kSample, kGroup };
 enum class PipelineTurns : uint8_t { kNone, kStopString, kAlways };
 enum class ReferenceWeights : uint8_t { kInitial, kEma };
@@ -318,11 +318,17 @@ struct PipelineSettings {
   double filter_low;
   int64_t filter_max_rounds;  // rounds
   double filter_spread;
+  bool mask_off_policy_tokens;
+  int64_t max_off_policy_steps;  // steps
+  int64_t max_staleness;  // versions
   int64_t max_turns;  // turns
   PipelineMode mode;
+  int64_t over_sampling_prompts;  // prompts
   bool overlong_filter;
+  bool partial_rollout;
   int64_t partial_rollout_max_aborts;  // aborts
   int64_t prompts_per_step;  // prompts
+  int64_t queue_size;  // batches
   double repetition_filter;
   int64_t repetition_ngram;  // tokens
   int64_t reply_timeout_ns;  // nanoseconds
@@ -435,6 +441,7 @@ struct TrainerSettings {
   int64_t logprob_max_tokens_per_device;  // tokens
   int64_t max_tokens_per_device;  // tokens
   int64_t micro_batch_size;  // sequences
+  int64_t mlp_chunk_tokens;  // tokens
   int64_t num_minibatches;  // optimizer steps
   TrainerOversize oversize;
   int64_t pad_to_multiple_of;  // tokens
@@ -446,6 +453,7 @@ struct TrainerSettings {
   int64_t seq_len;  // tokens
   bool sequence_packing;
   bool shared_prefix;
+  bool weights_backup;
 };
 
 // All options of an object.

@@ -52,6 +52,16 @@ const char* pipeline_state_name(PipelineState state) {
 Control::Control(const Clock& clock, const Settings& settings)
     : clock_(clock), settings_(settings) {}
 
+void Control::notify() {
+  const Lock held = lock();
+  notify(held);
+}
+
+void Control::notify(const Lock&) {
+  ++num_changes_;
+  changed_.notify_all();
+}
+
 void Control::stage(const Settings& settings, const Lock&) { staged_ = settings; }
 
 void Control::refuse_second_start(const Lock&) const {
@@ -63,13 +73,13 @@ void Control::refuse_second_start(const Lock&) const {
 void Control::pause() {
   const Lock held = lock();
   paused_ = true;
-  notify();
+  notify(held);
 }
 
 void Control::unpause() {
   const Lock held = lock();
   paused_ = false;
-  notify();
+  notify(held);
 }
 
 bool Control::stop(int64_t timeout_ns) {
@@ -83,7 +93,7 @@ bool Control::stop(int64_t timeout_ns) {
     state_ = PipelineState::kDone;
     queue_->close();
   }
-  notify();
+  notify(held);
   return wait_until_ready(changed_, held, timeout_ns, [&] { return ended_; });
 }
 
@@ -91,18 +101,18 @@ void Control::request_eval() {
   const Lock held = lock();
   if (ended_) throw Error(Code::kFailedPrecondition, "the pipeline has ended");
   eval_due_ = true;
-  notify();
+  notify(held);
 }
 
 bool Control::await_checkpoint(Lock& held, int64_t timeout_ns) {
-  const uint64_t mine = ++checkpoints_requested_;
-  notify();
-  const auto over = [&] { return checkpoints_done_ >= mine || ended_; };
+  const uint64_t mine = ++checkpoints_.requested;
+  notify(held);
+  const auto over = [&] { return checkpoints_.done >= mine || ended_; };
   if (!wait_until_ready(changed_, held, timeout_ns, over)) {
     throw Error(Code::kTimeout, "the checkpoint has not been written yet");
   }
-  if (checkpoints_done_ >= mine && checkpoint_failure_ != nullptr) throw *checkpoint_failure_;
-  return checkpoints_done_ >= mine;
+  if (checkpoints_.done >= mine && checkpoint_failure_ != nullptr) throw *checkpoint_failure_;
+  return checkpoints_.done >= mine;
 }
 
 bool Control::wait_until(Lock& held, int64_t timeout_ns, FunctionRef<bool()> ready) {
@@ -133,6 +143,10 @@ void Control::wait(Lock& held, std::optional<int64_t> deadline_ns) {
   changed_.wait_for(held, std::chrono::nanoseconds(sleep));
 }
 
+void Control::wait_after(uint64_t num_changes, Lock& held, std::optional<int64_t> deadline_ns) {
+  if (num_changes_ == num_changes) wait(held, deadline_ns);
+}
+
 bool Control::apply_staged() {
   const Lock held = lock();
   if (!staged_) return false;
@@ -144,7 +158,7 @@ bool Control::apply_staged() {
 Control::Due Control::due() const {
   const Lock held = lock();
   if (eval_due_) return Due::kEvaluation;
-  if (checkpoint_due_ || checkpoints_requested_ > checkpoints_begun_) return Due::kCheckpoint;
+  if (checkpoint_due_ || checkpoints_.requested > checkpoints_.begun) return Due::kCheckpoint;
   return Due::kNothing;
 }
 
@@ -161,14 +175,14 @@ void Control::begin_eval() {
 uint64_t Control::begin_checkpoint() {
   const Lock held = lock();
   checkpoint_due_ = false;
-  return checkpoints_begun_ = checkpoints_requested_;
+  return checkpoints_.begun = checkpoints_.requested;
 }
 
 void Control::end_checkpoint(uint64_t requested, std::shared_ptr<const Error> failure) {
   {
     const Lock held = lock();
     checkpoint_failure_ = std::move(failure);
-    checkpoints_done_ = requested;
+    checkpoints_.done = requested;
   }
   notify();
 }

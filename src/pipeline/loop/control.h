@@ -30,8 +30,11 @@ class Control {
   Control& operator=(const Control&) = delete;
 
   [[nodiscard]] Lock lock() const { return Lock(mutex_); }
-  // Wakes whoever waits for a change.
-  void notify() { changed_.notify_all(); }
+  // Called after a change: wakes whoever waits for one.
+  void notify();
+  void notify(const Lock&);
+  // Counts them.
+  uint64_t num_changes(const Lock&) const { return num_changes_; }
   const std::shared_ptr<EventQueue>& queue() const { return queue_; }
   void push(std::shared_ptr<Event> event) { queue_->push(std::move(event)); }
 
@@ -76,6 +79,8 @@ class Control {
   bool must_act(const Lock&) const { return paused_ || stop_requested_; }
   // Sleeps until a change, the deadline, or for a second.
   void wait(Lock& lock, std::optional<int64_t> deadline_ns);
+  // The same, but returns at once if their number is not this one any more.
+  void wait_after(uint64_t num_changes, Lock& lock, std::optional<int64_t> deadline_ns);
   // True if the options changed.
   bool apply_staged();
   enum class Due : uint8_t { kNothing, kEvaluation, kCheckpoint };
@@ -101,13 +106,16 @@ class Control {
   const std::shared_ptr<EventQueue> queue_ = std::make_shared<EventQueue>();
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  uint64_t num_changes_ = 0;
   Settings settings_;               // the loop's thread writes it, under the lock
   std::optional<Settings> staged_;  // of the next step
   PipelineState state_ = PipelineState::kIdle;
   bool started_ = false, ended_ = false, paused_ = false, stop_requested_ = false;
   int64_t stop_deadline_ns_ = INT64_MAX;
   bool eval_due_ = false, checkpoint_due_ = false;
-  uint64_t checkpoints_requested_ = 0, checkpoints_begun_ = 0, checkpoints_done_ = 0;
+  struct {
+    uint64_t requested = 0, begun = 0, done = 0;
+  } checkpoints_;
   std::shared_ptr<const Error> failure_, close_failure_, checkpoint_failure_;
 };
 

@@ -73,7 +73,7 @@ void Evaluation::finish(const Begun& begun) {
     uses_.progress.boundary.next_eval_ordinal +=
         static_cast<uint64_t>(uses_.prompts.num_eval_rows());
   }
-  scoring.clear_rows();
+  scoring.forget_rows();
   std::vector<double> rewards, lengths;
   for (const SamplePtr& s : scored) {
     rewards.push_back(s->reward);

@@ -11,21 +11,21 @@
 
 namespace rl {
 
-void Generation::open(Request& r, const Prompt& prompt, uint64_t ordinal) {
+void Generation::open(Request& r, const Prompt& prompt, uint64_t ordinal, int64_t steps_done) {
   r.prompt = prompt.ids;
   add_turn_stops(r, prompt.stop_ids);
   r.ordinal = ordinal;
   r.first_sample_id = scoring_.sample_id(r.purpose, ordinal, 0);
-  scoring_.open(r.purpose, ordinal, prompt);
+  scoring_.open(r.purpose, ordinal, prompt, steps_done);
   phases_.engine()->submit(r);
   if (control_.settings().pipeline.turns != PipelineTurns::kNone) requests_[ordinal] = r;
 }
 
-void Generation::submit(const Prompt& prompt, uint64_t ordinal) {
+void Generation::submit(const Prompt& prompt, uint64_t ordinal, int64_t steps_done) {
   const Settings& settings = control_.settings();
   Request r = request_from(settings);
   r.num_samples = settings.pipeline.samples_per_prompt;
-  open(r, prompt, ordinal);
+  open(r, prompt, ordinal, steps_done);
   const AdvantageOptions& advantage = phases_.update().advantage_options();
   if (advantage.estimator.kind == Advantage::kRemax) submit_greedy(std::move(r));
 }
@@ -40,7 +40,32 @@ void Generation::submit_greedy(Request r) {
 }
 
 void Generation::submit_eval(Request r, const Prompt& prompt, uint64_t ordinal) {
-  open(r, prompt, ordinal);
+  open(r, prompt, ordinal, 0);
+}
+
+bool Generation::can_advance() const {
+  const EngineSet* const engine = phases_.engine();
+  return engine != nullptr && (!engine->nothing_runnable() || scoring_.has_replies());
+}
+
+bool Generation::active() const {
+  const EngineSet* const engine = phases_.engine();
+  return engine != nullptr && (!engine->idle() || scoring_.has_turns(Purpose::kTrain));
+}
+
+bool Generation::advance(uint64_t steps_done) {
+  if (!control_.enter(PipelineState::kGenerating)) return false;
+  submit_turns(Purpose::kTrain);
+  if (!phases_.engine()->nothing_runnable()) {
+    step_engine(steps_done);
+    scoring_.deliver(Purpose::kTrain);
+  }
+  scoring_.push_dropped();
+  return true;
+}
+
+void Generation::forget_requests() {
+  std::erase_if(requests_, [&](const auto& item) { return !scoring_.is_open(item.first); });
 }
 
 bool Generation::run(PipelineState state, Purpose purpose, uint64_t steps_done) {

@@ -37,29 +37,31 @@ void for_each_group(std::span<const SamplePtr> batch, const F& f) {
 }  // namespace
 
 // The greedy response of remax does not count as a member of its group here.
-int64_t GroupFilter::commit_by_score() {
+FlowJudged GroupFilter::commit_by_score() {
   const auto size = static_cast<size_t>(settings_.pipeline.samples_per_prompt);
-  const int64_t dropped = scoring_.commit_groups([&](std::span<const double> rewards) {
+  const FlowJudged judged = scoring_.commit_groups([&](std::span<const double> rewards) {
     return why_filtered(settings_.pipeline, rewards.first(std::min(rewards.size(), size)));
   });
   scoring_.push_dropped();
-  return dropped;
+  return judged;
 }
 
-int64_t GroupFilter::drop_zero_advantages() {
+int64_t GroupFilter::drop_zero_advantages(int64_t step_groups) {
   if (!settings_.pipeline.discard_zero_advantage) return 0;
-  const int64_t dropped = scoring_.drop_filtered([&](std::span<const SamplePtr> batch) {
-    const ScoredLists lists(batch);
-    ScoredBatch scored{lists.samples, lists.scores};
-    scored.parts = lists.parts;
-    const std::vector<double> advantages = outcome_advantages(update_.advantage_options(), scored);
-    std::vector<Scoring::Rejected> out;
-    for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
-      if (!is_zero_advantage(std::span(advantages).subspan(first, count))) return;
-      out.push_back({ordinal, "all its advantages are 0"});
-    });
-    return out;
-  });
+  const int64_t dropped =
+      scoring_.drop_filtered(step_groups, [&](std::span<const SamplePtr> batch) {
+        const ScoredLists lists(batch);
+        ScoredBatch scored{lists.samples, lists.scores};
+        scored.parts = lists.parts;
+        const std::vector<double> advantages =
+            outcome_advantages(update_.advantage_options(), scored);
+        std::vector<GroupStore::Rejected> out;
+        for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
+          if (!is_zero_advantage(std::span(advantages).subspan(first, count))) return;
+          out.push_back({ordinal, "all its advantages are 0"});
+        });
+        return out;
+      });
   scoring_.push_dropped();
   return dropped;
 }

@@ -16,10 +16,11 @@ class GroupFilter {
   GroupFilter(const Settings& settings, Scoring& scoring, const PolicyUpdate& update)
       : settings_(settings), scoring_(scoring), update_(update) {}
 
-  // Each call returns how many groups it dropped: of those that are complete and not committed, and
-  // of all that the step has committed.
-  int64_t commit_by_score();
-  int64_t drop_zero_advantages();
+  // Commits or drops the groups that are complete and not committed.
+  FlowJudged commit_by_score();
+  // Returns how many it dropped of the oldest that are committed, which a step of this many groups
+  // is about to take.
+  int64_t drop_zero_advantages(int64_t step_groups);
 
  private:
   const Settings& settings_;

@@ -1,6 +1,7 @@
-// The arena that the phases of a run share, and what computes in it: the engine, the policy update
-// and the reward model, one at a time. Update and reward model overwrite keys and values: their
-// caller calls EngineSet::forget_kv() first.
+// The memory that the phases of a run compute in: the engine, the policy update and the reward
+// model. A run that generates while it trains has an arena for the engine and one for the others.
+// In other runs all share one arena, one at a time, and update and reward model overwrite keys and
+// values: their caller calls EngineSet::forget_kv() first.
 #pragma once
 #include <memory>
 
@@ -20,11 +21,12 @@ class PhaseArena {
   EngineSet* engine() const { return engine_.get(); }   // null: nothing is ever generated
   RewardRole* reward() const { return reward_.get(); }  // null: the host scores
   PolicyUpdate& update() const { return *update_; }
+  bool share_bytes() const { return engine_arena_.bytes() == 0; }
 
  private:
   void reserve(LoadedModel& model, const Settings& settings, const MemoryPlan& plan);
 
-  Arena arena_;
+  Arena arena_, engine_arena_;
   std::unique_ptr<EngineSet> engine_;
   std::unique_ptr<PolicyUpdate> update_;
   std::unique_ptr<RewardRole> reward_;

@@ -68,11 +68,9 @@ void Pipeline::start() {
   p.control.refuse_second_start(lock);  // it may have been stopped in the meantime
   p.files.timeline().begin(std::move(recorder), p.plan.num_engines, lock);
   p.progress.version = p.model->version();  // the host may have set weights meanwhile
-  p.run_lease = std::move(run_lease);
-  p.compute = std::move(compute);
+  p.leases = std::make_unique<Impl::Leases>(std::move(compute), std::move(run_lease));
   const auto give_back = [&] {
-    p.compute.reset();
-    p.run_lease.reset();
+    p.leases.reset();
     p.files.timeline().cancel(lock);
   };
   try {
@@ -238,7 +236,7 @@ void Pipeline::set_options(const Settings& settings) {
   }
   p.control.stage(settings, lock);
   p.runtime.logger().set_level(settings.runtime.log_level);
-  p.control.notify();
+  p.control.notify(lock);
 }
 
 PipelineStatus Pipeline::status() const {

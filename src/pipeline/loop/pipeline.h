@@ -1,5 +1,5 @@
-// The synchronous loop: prompts -> samples -> rewards from the host -> update -> publication, on
-// one library thread. pipeline_step.cc has a step, pipeline_impl.h what it uses. Invariants:
+// The loop: prompts -> samples -> rewards from the host -> update -> publication, on one library
+// thread. pipeline/flow decides what comes when, pipeline_impl.h has what it uses. Invariants:
 // 1. Every group is accounted for: the ledger's invariants hold after every event.
 // 2. Batches are ordered by (ordinal, slot): the arrival order of rewards changes nothing.
 // 3. Every wait of the loop ends with an event, a deadline, or stop().

@@ -35,6 +35,7 @@ void Pipeline::require_closed() const {
 }
 
 void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
+  training.end();
   files.close();
   // After another failure: one of a checkpoint has ended the run itself.
   control.run_closing(runtime.logger(), "the checkpoint", [&] { checkpoints.finish(); });
@@ -47,8 +48,7 @@ void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
     scoring.close(lock);
   }
   control.run_closing(runtime.logger(), "the last events", [&] { scoring.push_dropped(); });
-  compute.reset();
-  run_lease.reset();
+  leases.reset();
   control.end(std::move(cause));
 }
 

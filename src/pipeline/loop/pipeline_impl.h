@@ -7,8 +7,6 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <span>
 #include <thread>
 
 #include "pipeline/config/run_options.h"
@@ -16,18 +14,24 @@
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/evaluation.h"
 #include "pipeline/loop/generation.h"
-#include "pipeline/loop/group_filter.h"
 #include "pipeline/loop/phase_arena.h"
 #include "pipeline/loop/pipeline.h"
 #include "pipeline/loop/prompt_supply.h"
+#include "pipeline/loop/rollout_driver.h"
 #include "pipeline/loop/run_files.h"
 #include "pipeline/loop/run_state.h"
 #include "pipeline/loop/scoring.h"
-#include "pipeline/loop/step_record.h"
+#include "pipeline/loop/update_driver.h"
 
 namespace rl {
 
 struct Pipeline::Impl {
+  // Of a run: nobody else has the model, and no other run computes.
+  struct Leases {
+    std::unique_ptr<ComputeLease> compute;
+    std::unique_ptr<LoadedModel::RunLease> model;
+  };
+
   Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given);
 
   void require_custom_algorithms() const;
@@ -35,25 +39,8 @@ struct Pipeline::Impl {
 
   // The library's thread.
   void run() noexcept;
-  void end_run(std::shared_ptr<const Error> cause) noexcept;
   void run_steps();
-  bool run_step();
-  // The parts of a step, in order; false if the loop is to end.
-  bool draw(StepRecord& step);
-  bool generate(StepRecord& step);
-  bool score();
-  bool filter(StepRecord& step);
-  bool update(StepRecord& step);
-  void publish(const StepRecord& step);
-
-  bool between_steps();
-  void open_groups(StepRecord& step, std::span<const Prompt> drawn);
-  bool replace_groups(StepRecord& step);
-  std::optional<UpdateResult> update_policy(std::span<const SamplePtr> batch);
-  void abandon_update(std::span<const SamplePtr> batch);
-  MetricList step_metrics(const StepRecord& step) const;
-  bool generates() const;  // responses are generated, not read from the data
-  int64_t now() const { return runtime.clock().now_ns(); }
+  void end_run(std::shared_ptr<const Error> cause) noexcept;
 
   const std::shared_ptr<LoadedModel> model;
   Runtime& runtime;
@@ -65,13 +52,13 @@ struct Pipeline::Impl {
   RunFiles files;
   PhaseArena phases;
   Scoring scoring;
-  GroupFilter group_filter;
   Generation generation;
   RunProgress progress;
   Evaluation evaluation;
+  RolloutDriver rollout;
+  UpdateDriver training;
   std::thread thread;
-  std::unique_ptr<ComputeLease> compute;
-  std::unique_ptr<LoadedModel::RunLease> run_lease;
+  std::unique_ptr<Leases> leases;
   std::mutex starting;                // one start at a time, its wait included; locked first
   std::atomic<bool> stopped = false;  // ends that wait
   std::mutex start_mutex;             // one start or direct checkpoint at a time

@@ -1,8 +1,9 @@
-// The loop of a run on the library's thread: steps (pipeline_step.cc), and what is due between two
-// of them. A failure ends the run.
+// The loop of a run on the library's thread: rollout and training in turn (pipeline/flow). A
+// failure ends the run.
 #include <new>
 
 #include "core/error.h"
+#include "pipeline/flow/flow.h"
 #include "pipeline/loop/pipeline_impl.h"
 
 namespace rl {
@@ -46,33 +47,14 @@ void Pipeline::Impl::run() noexcept {
   end_run(std::move(cause));
 }
 
+// What is open at the end belongs to no step: groups of a stop, or those left over when the prompts
+// ended.
 void Pipeline::Impl::run_steps() {
   checkpoints.begin_branch(progress.boundary.step);
   files.begin(progress.boundary.step);
-  while (run_step()) {
-  }
-  if (control.stopping()) scoring.shut_down();
-}
-
-// Applies changed options and does what is due. False if no step follows.
-bool Pipeline::Impl::between_steps() {
-  while (control.enter(PipelineState::kFetching)) {
-    checkpoints.finish_if_ended();
-    if (control.apply_staged()) phases.update().set_options(settings);
-    switch (control.due()) {
-      case Control::Due::kEvaluation:
-        if (!evaluation.run()) return false;
-        break;
-      case Control::Due::kCheckpoint:
-        control.enter(PipelineState::kCheckpointing);
-        checkpoints.write_due(phases.update(), progress.boundary);
-        break;
-      case Control::Due::kNothing:
-        const auto total = static_cast<uint64_t>(settings.pipeline.total_steps);
-        return total == 0 || progress.boundary.step < total;
-    }
-  }
-  return false;
+  rollout.begin(progress.boundary);
+  Flow(rollout.rules(), {rollout, training, rollout}).run();
+  scoring.shut_down();
 }
 
 }  // namespace rl

@@ -48,10 +48,12 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       files(control, *model, plan),
       phases(*model, given, plan),
       scoring(control, *model, phases),
-      group_filter(settings, scoring, phases.update()),
       generation(control, *model, phases, scoring, files),
       evaluation(
-          {control, *model, phases, prompts, scoring, generation, files, checkpoints, progress}) {
+          {control, *model, phases, prompts, scoring, generation, files, checkpoints, progress}),
+      rollout({control, *model, phases, prompts, scoring, generation, progress}),
+      training({control, *model, phases, prompts, scoring, generation, files, checkpoints,
+                evaluation, progress, rollout}) {
   RunState& state = progress.boundary;
   if (const std::optional<RunState> found = checkpoints.find(phases.update())) {
     state = *found;

@@ -50,10 +50,9 @@ PromptSupply::Drawn PromptSupply::draw(uint64_t ordinal, int64_t count, int64_t 
     }
     return out;
   }
-  Control::Lock lock = control_.lock();
+  const Control::Lock lock = control_.lock();
   if (feed_.size() < min_count) {
     out.ended = feed_.ended();
-    if (!out.ended) control_.wait(lock, std::nullopt);
     if (out.ended && feed_.size() > 0) {
       model_.runtime().logger().log(LogLevel::kWarn, "pipeline", {{"rows", feed_.size()}},
                                     feed_.size(),
@@ -62,7 +61,7 @@ PromptSupply::Drawn PromptSupply::draw(uint64_t ordinal, int64_t count, int64_t 
     return out;
   }
   for (int64_t i = std::min(count, feed_.size()); i > 0; --i) out.prompts.push_back(feed_.pop());
-  control_.notify();  // who feeds may wait for room
+  control_.notify(lock);  // who feeds may wait for room
   return out;
 }
 

@@ -34,8 +34,7 @@ class PromptSupply {
     std::vector<Prompt> prompts;  // empty: the feed has too few
     bool ended = false;           // then: and will have no more
   };
-  // The prompts from this ordinal on, `count` of them. From a feed that has fewer: none, after
-  // waiting for a change.
+  // The prompts from this ordinal on, `count` of them. From a feed that has fewer: none.
   Drawn draw(uint64_t ordinal, int64_t count) { return draw(ordinal, count, count); }
   // The same, except that from a feed there may be fewer, but at least one.
   Drawn draw_some(uint64_t ordinal, int64_t count) { return draw(ordinal, count, 1); }

@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "pipeline/loop/batch_recorder.h"
+#include "pipeline/groups/batch_recorder.h"
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/run_records.h"
 #include "pipeline/loop/run_timeline.h"

@@ -11,6 +11,7 @@ using nlohmann::json;
 constexpr int64_t kFormat = 1;
 constexpr uint64_t kMaxBytes = 1 << 20;
 constexpr const char* kKlCoef = "kl_coef";
+constexpr const char* kOpenOrdinals = "open_ordinals";
 
 // visit(name, value) for every scalar of the state.
 template <typename State, typename Visit>
@@ -56,12 +57,32 @@ void read_field(const json& object, const std::string& name, const std::string& 
   out = static_cast<T>(value);
 }
 
+// Ascending, and all before the cursor.
+std::vector<uint64_t> open_ordinals_of(const json& list, uint64_t cursor,
+                                       const std::string& location) {
+  std::vector<uint64_t> out;
+  const auto refuse = [&] {
+    throw Error(Code::kDataLoss, str(location, ": \"", kOpenOrdinals,
+                                     "\" is not a list of ascending ordinals below ", cursor))
+        .with_location(location);
+  };
+  if (!list.is_array() || list.empty()) refuse();
+  for (const json& item : list) {
+    if (!item.is_number_unsigned()) refuse();
+    const auto ordinal = item.get<uint64_t>();
+    if (ordinal >= cursor || (!out.empty() && ordinal <= out.back())) refuse();
+    out.push_back(ordinal);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string render_run_state(const RunState& state) {
   json object = {{"format", kFormat}};
   fields(state, [&](const std::string& name, const auto& value) { object[name] = value; });
   if (state.kl_coef) object[kKlCoef] = *state.kl_coef;
+  if (!state.open_ordinals.empty()) object[kOpenOrdinals] = state.open_ordinals;
   return object.dump();
 }
 
@@ -90,6 +111,10 @@ RunState parse_run_state(const std::string& text, const std::string& location) {
           .with_location(location);
     }
     s.kl_coef = found->get<double>();
+    ++count;
+  }
+  if (const auto found = object.find(kOpenOrdinals); found != object.end()) {
+    s.open_ordinals = open_ordinals_of(*found, s.cursor, location);
     ++count;
   }
   if (object.size() != count) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "buffer/ledger.h"
 
@@ -12,11 +13,14 @@ namespace rl {
 struct RunState {
   uint64_t step = 0;    // steps done
   uint64_t cursor = 0;  // ordinal of the next group
+  // Groups before it that are neither trained on nor dropped, in order: a run that resumes draws
+  // them again. None between the steps of a run that does not generate ahead.
+  std::vector<uint64_t> open_ordinals;
   uint64_t next_eval_ordinal = 0;
   uint64_t seed = 0;
   int64_t max_tokens = 0;         // rows of a training micro-batch
   std::optional<double> kl_coef;  // of the adaptive controller
-  LedgerCounts ledger;            // nothing is open between two steps
+  LedgerCounts ledger;            // without what is open
 
   bool operator==(const RunState&) const = default;
 };

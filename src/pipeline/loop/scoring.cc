@@ -1,6 +1,7 @@
 // Events are pushed outside the lock.
 #include "pipeline/loop/scoring.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -22,25 +23,21 @@ uint64_t first_sample_id(const Settings& settings) {
   return SampleIds::first_of(settings.runtime.instance);
 }
 
-// Samples of a step.
-int64_t step_attempts(const Settings& settings) {
-  return settings.pipeline.prompts_per_step * attempts_per_prompt(settings);
-}
-
 }  // namespace
 
 Scoring::Scoring(Control& control, LoadedModel& model, const PhaseArena& phases)
     : control_(control),
       model_(model),
       phases_(phases),
-      board_(attempts_per_prompt(control.settings()), first_sample_id(control.settings())),
+      steps_(attempts_per_prompt(control.settings()), first_sample_id(control.settings()),
+             most_complete_groups(control.settings())),
       evals_(control.settings().eval.samples_per_prompt,
              kEvalBit + first_sample_id(control.settings()) - 1),
-      turns_(control, model),
-      buffer_(attempts_per_prompt(control.settings()), step_attempts(control.settings())) {}
+      turns_(control, model) {}
 
 void Scoring::restore(const RunState& state) {
-  board_.restore(state.ledger, state.cursor);
+  steps_.board().restore(state.ledger,
+                         state.open_ordinals.empty() ? state.cursor : state.open_ordinals.front());
   evals_.restore({}, state.next_eval_ordinal);
 }
 
@@ -93,24 +90,24 @@ void Scoring::fail(uint64_t sample_id, std::string_view reason) {
   control_.notify();
 }
 
-void Scoring::open(Purpose purpose, uint64_t ordinal, const Prompt& prompt) {
+void Scoring::open(Purpose purpose, uint64_t ordinal, const Prompt& prompt, int64_t steps_done) {
   {
     const Control::Lock lock = control_.lock();
-    board(purpose).open(ordinal, prompt.data_row);
+    board(purpose).open(ordinal, prompt.data_row, steps_done);
   }
   rows_[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
 }
 
 void Scoring::add_given(uint64_t ordinal, const Prompt& prompt) {
   const Control::Lock lock = control_.lock();
-  board_.open(ordinal, prompt.data_row);
+  steps_.board().open(ordinal, prompt.data_row);
   for (uint32_t slot = 0; slot < prompt.responses.size(); ++slot) {
     SamplePtr s = response_sample(prompt, ordinal, slot);
-    s->id = board_.sample_id(ordinal, slot);
-    board_.finish(s, -1);
-    board_.score(s->id, 0, now());
+    s->id = steps_.board().sample_id(ordinal, slot);
+    steps_.board().finish(s, -1);
+    steps_.board().score(s->id, 0, now());
   }
-  commit_group(ordinal);
+  steps_.commit(ordinal, false);
 }
 
 int64_t Scoring::deadline_from_now(int64_t timeout_ns) const {
@@ -211,6 +208,11 @@ bool Scoring::has_turns(Purpose purpose) const {
   return board(purpose).unreplied() > 0 || !turns_.empty(lock);
 }
 
+bool Scoring::has_replies() const {
+  const Control::Lock lock = control_.lock();
+  return !turns_.empty(lock);
+}
+
 std::vector<SamplePtr> Scoring::take_replies(Purpose purpose) {
   ScoreBoard& of = board(purpose);
   std::vector<SamplePtr> going_on, ended;
@@ -233,7 +235,8 @@ void Scoring::await_reply(Purpose purpose) {
   control_.wait(lock, of.next_expiry());
 }
 
-// Runs only when no generation is active: the reward model's workspace overlays keys and values.
+// While a step is training it runs between two micro-batches, on the bytes of their activations. In
+// a run whose engine has no bytes of its own it comes after all generation.
 void Scoring::score_with_reward_model(ScoreBoard& of) {
   std::vector<SamplePtr> samples;
   {
@@ -242,7 +245,7 @@ void Scoring::score_with_reward_model(ScoreBoard& of) {
   }
   if (samples.empty()) return;
   const ScopedSpan span(&model_.runtime().tracer(), "reward.model", TraceLane::kReward);
-  phases_.engine()->forget_kv();
+  if (phases_.share_bytes()) phases_.engine()->forget_kv();
   const std::vector<float> scores = phases_.reward()->score(samples);
   const Control::Lock lock = control_.lock();
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -263,6 +266,55 @@ bool Scoring::run(PipelineState state, Purpose purpose) {
   return true;
 }
 
+bool Scoring::decide(Purpose purpose) {
+  ScoreBoard& of = board(purpose);
+  if (phases_.reward() != nullptr) score_with_reward_model(of);
+  bool decided;
+  {
+    const Control::Lock lock = control_.lock();
+    of.expire(now());
+    decided = of.decided();
+  }
+  if (push_dropped()) control_.notify();
+  return decided;
+}
+
+FlowGroups Scoring::groups() const {
+  const Control::Lock lock = control_.lock();
+  return steps_.board().waiting_groups();
+}
+
+// What the engine has of such a group ends now, and the rest when it would go on.
+void Scoring::cancel_drawn_before(int64_t steps_done) {
+  EngineSet& engine = *phases_.engine();
+  {
+    const Control::Lock lock = control_.lock();
+    for (const uint64_t ordinal : steps_.board().generating_since(steps_done)) {
+      const std::vector<uint64_t> running = steps_.board().running(ordinal);
+      steps_.board().drop(
+          ordinal, DropReason::kCancelled,
+          "it was being generated for more steps than pipeline.max_off_policy_steps");
+      for (const uint64_t id : running) {
+        if (const auto request = engine.find(id)) engine.abort(*request);
+      }
+    }
+  }
+  deliver(Purpose::kTrain);
+  push_dropped();
+}
+
+bool Scoring::is_open(uint64_t ordinal) const {
+  const Control::Lock lock = control_.lock();
+  return steps_.board().ledger().is_open(ordinal);
+}
+
+void Scoring::forget_rows() {
+  const Control::Lock lock = control_.lock();
+  std::erase_if(rows_, [&](const auto& row) {
+    return !steps_.board().ledger().is_open(row.first) && !evals_.ledger().is_open(row.first);
+  });
+}
+
 // Waits for scores, a deadline of one, pause or stop. True if every open group is complete.
 bool Scoring::wait(Purpose purpose) {
   ScoreBoard& of = board(purpose);
@@ -278,46 +330,34 @@ bool Scoring::wait(Purpose purpose) {
   return decided;
 }
 
-int64_t Scoring::commit_groups(FunctionRef<std::string(std::span<const double>)> why_dropped) {
+FlowJudged Scoring::commit_groups(FunctionRef<std::string(std::span<const double>)> why_dropped) {
   const Control::Lock lock = control_.lock();
+  return steps_.commit_all(why_dropped, control_.settings().pipeline.mask_off_policy_tokens);
+}
+
+int64_t Scoring::drop_filtered(int64_t max_groups, GroupStore::Filter filter) {
+  const Control::Lock lock = control_.lock();
+  return steps_.drop_filtered(max_groups, filter);
+}
+
+int64_t Scoring::drop_older_than(uint64_t version) {
   int64_t dropped = 0;
-  for (const uint64_t ordinal : board_.complete()) {
-    std::string why = why_dropped(board_.rewards(ordinal));
-    if (why.empty()) {
-      commit_group(ordinal);
-    } else {
-      board_.drop(ordinal, DropReason::kFiltered, std::move(why));
-      ++dropped;
-    }
+  {
+    const Control::Lock lock = control_.lock();
+    dropped = steps_.drop_older_than(version);
   }
+  push_dropped();
   return dropped;
 }
 
-int64_t Scoring::drop_filtered(Filter filter) {
+std::vector<SamplePtr> Scoring::take_batch(int64_t max_groups) {
   const Control::Lock lock = control_.lock();
-  std::vector<SamplePtr> batch;
-  buffer_.visit([&](const Group& group) {
-    batch.insert(batch.end(), group.samples.begin(), group.samples.end());
-  });
-  std::vector<Rejected> rejected = filter(batch);
-  for (Rejected& group : rejected) {
-    buffer_.erase(group.ordinal);
-    board_.drop(group.ordinal, DropReason::kFiltered, std::move(group.why));
-  }
-  return static_cast<int64_t>(rejected.size());
-}
-
-std::vector<SamplePtr> Scoring::take_batch() {
-  const Control::Lock lock = control_.lock();
-  std::vector<SamplePtr> batch = buffer_.take(buffer_.num_whole_groups());
-  board_.reserve(batch);
-  return batch;
+  return steps_.take(max_groups);
 }
 
 void Scoring::give_back(std::vector<SamplePtr> batch) {
   const Control::Lock lock = control_.lock();
-  buffer_.put_all(std::move(batch));
-  board_.unreserve();
+  steps_.give_back(std::move(batch));
 }
 
 std::vector<SamplePtr> Scoring::take_evaluated() {
@@ -338,15 +378,16 @@ int64_t Scoring::num_dropped(Purpose purpose) const {
   return board(purpose).ledger().counts().dropped();
 }
 
-void Scoring::push_dropped() {
+bool Scoring::push_dropped() {
   std::vector<ScoreBoard::Dropped> train, eval;
   {
     const Control::Lock lock = control_.lock();
-    train = board_.take_dropped();
+    train = steps_.board().take_dropped();
     eval = evals_.take_dropped();
   }
   push_dropped(train, Purpose::kTrain);
   push_dropped(eval, Purpose::kEval);
+  return !train.empty() || !eval.empty();
 }
 
 void Scoring::push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose) {
@@ -375,20 +416,18 @@ void Scoring::shut_down() {
       const bool of_eval = answered.sample->purpose == Purpose::kEval;
       (of_eval ? eval : train).push_back(std::move(answered.sample));
     }
-    board_.abandon(DropReason::kShutdown, train);
+    steps_.abandon(DropReason::kShutdown, train);
     evals_.abandon(DropReason::kShutdown, eval);
-    buffer_.clear();
   }
-  clear_rows();
+  forget_rows();
   push_dropped();
 }
 
 void Scoring::close(const Control::Lock& lock) noexcept {
   try {
     turns_.take(lock);
-    board_.abandon(DropReason::kAborted, {});
+    steps_.abandon(DropReason::kAborted, {});
     evals_.abandon(DropReason::kAborted, {});
-    buffer_.clear();
   } catch (const std::exception&) {
     return;
   }

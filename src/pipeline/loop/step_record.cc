@@ -39,8 +39,8 @@ MetricList StepRecord::generation_metrics(const EngineStats& engine) const {
   count("rollout/prefill_tokens", engine.prefill_tokens - engine_before.prefill_tokens);
   count("rollout/decode_tokens", engine.decode_tokens - engine_before.decode_tokens);
   m.append(rollout_metrics(engine_before, engine));
-  m.set("timing_s/gen", to_seconds(times.generated - times.drawn));
-  m.set("timing_s/reward", to_seconds(times.scored - times.generated));
+  m.set("timing_s/gen", to_seconds(times.generating_ns));
+  m.set("timing_s/reward", to_seconds(times.scoring_ns));
   return m;
 }
 
@@ -49,14 +49,14 @@ void StepRecord::set_times(MetricList& m, int64_t now_ns, bool generates) const 
   const double generated = trained.get("response_length/mean").value_or(0) * samples;
   const double prompts = trained.get("prompt_length/mean").value_or(0) * samples;
   const int64_t total_ns = now_ns - times.begin;
-  m.set("timing_s/train", to_seconds(times.trained - times.scored));
+  m.set("timing_s/train", to_seconds(times.training_ns));
   m.set("timing_s/step", to_seconds(total_ns));
   set_times_per_token(m, generated, prompts + generated);
   m.set("perf/total_num_tokens", prompts + generated);
   m.set("perf/throughput", rate(prompts + generated, total_ns));
-  if (generates) m.set("perf/rollout_tokens_per_s", rate(generated, times.generated - times.drawn));
+  if (generates) m.set("perf/rollout_tokens_per_s", rate(generated, times.generating_ns));
   m.set("perf/train_tokens_per_s",
-        rate(trained.get("training/tokens").value_or(0), times.trained - times.scored));
+        rate(trained.get("training/tokens").value_or(0), times.training_ns));
 }
 
 }  // namespace rl

@@ -1,9 +1,11 @@
-// What the loop keeps for the length of one step. The loop's thread alone uses it.
+// What the loop keeps for the length of one step: from the end of the step before to its own end,
+// whichever step the groups of this time are for. The loop's thread alone uses it.
 #pragma once
 #include <cstdint>
 
 #include "profile/metrics.h"
 #include "rollout/engine_stats.h"
+#include "train/losses/train_metrics.h"
 
 namespace rl {
 
@@ -11,21 +13,27 @@ struct StepRecord {
   // Groups that filters dropped.
   struct Filtered {
     int64_t score = 0, zero_advantage = 0;
-    int64_t missing = 0;  // dropped by score and not yet replaced
+    int64_t missing = 0;  // dropped by score and not replaced
     int64_t rounds = 0;
 
     MetricList metrics() const;
   };
+  // Durations but for `begin`. Each moment of the loop's thread counts for one of the first three
+  // at most.
   struct Times {
-    int64_t begin = 0, drawn = 0, generated = 0, scored = 0, trained = 0;
+    int64_t begin = 0;
+    int64_t generating_ns = 0;  // replies that nothing else could go on without included
+    int64_t scoring_ns = 0;     // while nothing could be generated or trained
+    int64_t training_ns = 0;
+    int64_t no_batch_ns = 0;     // of the step, until there was a batch
+    int64_t unpublished_ns = 0;  // from trained weights to their publication
   };
 
-  uint64_t drawn = 0;      // groups
-  bool generates = false;  // groups wait for their responses
   Filtered filtered;
   Times times;
   EngineStats engine_before;
-  MetricList trained;    // what the update measured
+  MetricList trained;    // of the batch
+  TrainMetrics update;   // of the optimizer steps
   bool applied = false;  // the update changed weights
   bool skipped = false;  // an optimizer step was skipped: its loss or gradient was not finite
 

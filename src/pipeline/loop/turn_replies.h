@@ -9,7 +9,7 @@
 #include "data/sample.h"
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/pipeline.h"
-#include "pipeline/loop/score_board.h"
+#include "pipeline/groups/score_board.h"
 #include "pipeline/session/loaded_model.h"
 
 namespace rl {

@@ -1,7 +1,8 @@
 // The search. Without a limit of memory the time of a step is the sum of the engine's and the
 // trainer's, and no plan within a budget is faster than that. So combinations are planned in the
 // order of this sum, and the first sum that is no smaller than a time already found ends the
-// search. Settings of the trainer whose own bytes exceed the budget are in no combination.
+// search. What the smallest plan of a combination takes is the sum of what its parts take, so that
+// one which does not fit is not planned.
 #include "pipeline/plan/fit.h"
 
 #include <algorithm>
@@ -40,11 +41,6 @@ std::optional<PlanRequest> turned(const PlanRequest& from,
   }
 }
 
-StepSeconds seconds_of(const PlanRequest& request, const MemoryPlan& plan,
-                       const MachineRates& rates) {
-  return step_seconds(request.planner(), {plan.max_tokens, plan.engine.num_blocks}, rates);
-}
-
 bool is_valid(const PlanRequest& request) {
   try {
     throw_violations(request);
@@ -53,6 +49,16 @@ bool is_valid(const PlanRequest& request) {
     return false;
   }
 }
+
+// What choices of the engine's rows, or of the trainer's, decide beside those of both.
+struct EnginePart {
+  double seconds = kNever;
+  uint64_t rollout = 0, samples = 0;  // bytes
+};
+struct TrainerPart {
+  double seconds = kNever;
+  uint64_t held = 0, train = 0;  // bytes: throughout, but for samples; and of the smallest training
+};
 
 struct Combination {
   uint32_t both, engine, trainer;  // indices of choices
@@ -114,49 +120,61 @@ class Search {
   // kNever for a plan that does not fit, or that sizes make impossible.
   double time_in_budget(const PlanRequest& request) const {
     try {
-      const uint64_t budget = usable_budget(request.settings);
-      if (deficit_of(request.planner(), budget).sum() != 0) return kNever;
-      return seconds_of(request, lay_out(request), rates_).total();
+      const Planner p = request.planner();
+      if (deficit_of(p, usable_budget(request.settings)).sum() != 0) return kNever;
+      return step_seconds(p, chosen_sizes(request, p), rates_).total();
     } catch (const Error&) {
       return kNever;
     }
   }
 
-  // Seconds without a limit of memory; kNever for what options refuse.
-  double rollout_seconds(const Turned& both, const Turned& engine) const {
+  // Seconds are without a limit of memory; kNever for what options refuse, and for engines that
+  // engine.memory_fraction does not allow.
+  EnginePart engine_part(const Turned& both, const Turned& engine) const {
     try {
-      return unlimited(turned(request_, {&both, &engine}).value().planner()).rollout;
+      const Planner p = turned(request_, {&both, &engine}).value().planner();
+      const uint64_t budget = usable_budget(p.settings());
+      if (budget != 0 && deficit_of(p, budget).share != 0) return {};
+      return {unlimited(p).rollout, p.rollout_bytes(p.min_blocks()), p.sample_bytes()};
     } catch (const std::exception&) {
-      return kNever;
+      return {};
     }
   }
-  // The same of all other phases; kNever also if no engine leaves enough memory for the trainer.
-  double other_seconds(const Turned& both, const Turned& trainer) const {
+  TrainerPart trainer_part(const Turned& both, const Turned& trainer) const {
     try {
       const Planner p = turned(request_, {&both, &trainer}).value().planner();
-      const uint64_t budget = usable_budget(p.settings());
-      if (budget != 0 && p.always_bytes() + p.train_bytes(p.min_tokens()) > budget) return kNever;
       const StepSeconds s = unlimited(p);
-      return s.logprob + s.train + s.update + s.publish;
+      const uint64_t held =
+          p.always_bytes() + (p.has_own_memory() ? 0 : p.baseline_bytes() - p.sample_bytes());
+      return {s.logprob + s.train + s.update + s.publish, held, p.train_bytes(p.min_tokens())};
     } catch (const std::exception&) {
-      return kNever;
+      return {};
     }
   }
   StepSeconds unlimited(const Planner& p) const {
     return step_seconds(p, {p.max_tokens(), p.has_engine() ? p.max_blocks() : 0}, rates_);
   }
 
-  // Those that options allow and whose trainer can fit, the fastest first.
+  bool can_fit(const EnginePart& e, const TrainerPart& t) const {
+    const uint64_t budget = usable_budget(request_.settings);
+    const uint64_t phases =
+        request_.use == PlanUse::kParts ? e.rollout + t.train : std::max(e.rollout, t.train);
+    const uint64_t samples = request_.device->has_own_memory() ? 0 : e.samples;
+    return budget == 0 || t.held + samples + phases <= budget;
+  }
+
+  // Those that options allow and whose smallest plan fits, the fastest first.
   std::vector<Combination> combinations() const {
     std::vector<Combination> all;
     for (uint32_t b = 0; b < both_.size(); ++b) {
-      std::vector<double> rollout, rest;
-      for (const Turned& e : engine_) rollout.push_back(rollout_seconds(both_[b], e));
-      for (const Turned& t : trainer_) rest.push_back(other_seconds(both_[b], t));
+      std::vector<EnginePart> engines;
+      std::vector<TrainerPart> trainers;
+      for (const Turned& e : engine_) engines.push_back(engine_part(both_[b], e));
+      for (const Turned& t : trainer_) trainers.push_back(trainer_part(both_[b], t));
       for (uint32_t e = 0; e < engine_.size(); ++e) {
         for (uint32_t t = 0; t < trainer_.size(); ++t) {
-          const double least = rollout[e] + rest[t];
-          if (least < kNever) all.push_back({b, e, t, least});
+          const double least = engines[e].seconds + trainers[t].seconds;
+          if (least < kNever && can_fit(engines[e], trainers[t])) all.push_back({b, e, t, least});
         }
       }
     }
@@ -194,7 +212,8 @@ PlanFit fit_plan(const PlanRequest& request, const FitRules& rules) {
   PlanRequest best = request;  // if none fits, it is refused
   if (const auto found = Search(request, rules).best()) best = *found;
   PlanFit fit{plan_memory(best.settings, *best.models, best.use, best.threads, *best.device), {}};
-  fit.seconds = seconds_of(best, fit.plan, rules.rates);
+  const StepSizes sizes{fit.plan.max_tokens, fit.plan.engine.num_blocks};
+  fit.seconds = step_seconds(best.planner(), sizes, rules.rates);
   return fit;
 }
 

@@ -108,8 +108,10 @@ StepWork activation_work(const Planner& p, const PassSize& pass) {
     if (!kept.attention) attention += 4 * q * keys;
     if (!kept.residual) products += hidden * q;
     if (!kept.mlp) products += hidden * static_cast<double>(2 * s.ffn);
-    if (!kept.mlp && l + 1 < rule.group_of(l, c.layers).end)
-      products += hidden * static_cast<double>(s.ffn);
+    if (kept.mlp || l + 1 == rule.group_of(l, c.layers).end) continue;
+    // The input of the next layer needs the MLP; in chunks its gate and up are not held for later.
+    const int64_t matrices = p.settings().trainer.mlp_chunk_tokens != 0 ? 3 : 1;
+    products += hidden * static_cast<double>(matrices * s.ffn);
   }
   const double item = p.compute() == Dtype::kBf16 ? 2 : 4;
   StepWork work{pass.rows * (2 * products + attention), pass.micro_batches * item * products, 0};
@@ -128,6 +130,32 @@ StepWork loss_work(const Planner& p, const PassSize& pass) {
       std::min(1.0, static_cast<double>(p.settings().sampling.max_new_tokens) / longest);
   const double rows = pass.rows * share, item = p.compute() == Dtype::kBf16 ? 2 : 4;
   return {2 * rows * weights, 2 * rows / static_cast<double>(kLogitRows) * weights * item, 0};
+}
+
+// Only below the rows of the longest sample: shorter micro-batches have few wide values.
+Turns mlp_turns(const Planner& p) {
+  Turns turns;
+  const int64_t now = p.settings().trainer.mlp_chunk_tokens;
+  for (const int64_t tokens : {4096, 1024}) {
+    if ((now == 0 || tokens < now) && tokens < p.min_tokens())
+      turns.push_back({{"trainer.mlp_chunk_tokens", std::to_string(tokens)}});
+  }
+  return turns;
+}
+
+// Each chunk after the first of a micro-batch reads the weights of the forward and of the backward
+// once more, and reads and writes their gradients.
+StepWork mlp_work(const Planner& p, const PassSize& pass) {
+  const auto chunk = static_cast<double>(p.settings().trainer.mlp_chunk_tokens);
+  if (chunk == 0) return {};
+  const ModelConfig& c = p.config();
+  double weights = 0;
+  for (int64_t l = 0; l < c.layers; ++l) weights += 3.0 * static_cast<double>(c.layer(l).ffn);
+  weights *= static_cast<double>(c.hidden);
+  const bool rounded = p.settings().trainer.grad_dtype == TrainerGradDtype::kBf16;
+  const double item = p.compute() == Dtype::kBf16 ? 2 : 4, gradient = rounded ? 12 : 8;
+  const double more = std::max(0.0, pass.rows / chunk - pass.micro_batches);
+  return {0, more * weights * (2 * item + gradient), 0};
 }
 
 // Muon has no other form.
@@ -167,6 +195,8 @@ constexpr KnobRow kTable[] = {
      [](const Planner&) { return one("trainer.recompute_loss", "true"); }, loss_work},
     {"checkpoint.async", KnobEffect::kSpeed, KnobPart::kTrainer,
      [](const Planner&) { return one("checkpoint.async", "false"); }},
+    {"trainer.weights_backup", KnobEffect::kSpeed, KnobPart::kTrainer,
+     [](const Planner&) { return one("trainer.weights_backup", "false"); }},
     {"runtime.threads", KnobEffect::kSpeed, KnobPart::kBoth,
      [](const Planner& p) { return halves("runtime.threads", p.threads(), 1); }},
     {"trainer.free_grad_buffers_on_publish", KnobEffect::kSpeed, KnobPart::kTrainer,
@@ -177,6 +207,7 @@ constexpr KnobRow kTable[] = {
     {"trainer.max_tokens_per_device", KnobEffect::kRounding, KnobPart::kTrainer,
      [](const Planner&) { return one("trainer.max_tokens_per_device", "0"); }},
     {"trainer.logprob_chunk_tokens", KnobEffect::kRounding, KnobPart::kTrainer, chunk_turns},
+    {"trainer.mlp_chunk_tokens", KnobEffect::kRounding, KnobPart::kTrainer, mlp_turns, mlp_work},
     {"optimizer.state_dtype", KnobEffect::kRounding, KnobPart::kTrainer, state_turns},
     {"trainer.grad_dtype", KnobEffect::kRounding, KnobPart::kTrainer,
      [](const Planner&) { return one("trainer.grad_dtype", "bf16"); }},
@@ -205,8 +236,18 @@ constexpr KnobRow kTable[] = {
 struct Candidate {
   const KnobRow* row;
   KnobTurn turn;
+  int rank = 0;
   double cost = 0;  // added time for each byte saved
+  std::pair<int, double> order() const { return {rank, cost}; }
 };
+
+// Knobs that change time alone come first, but not if they change it much: numbers in fewer bits
+// are better than a step that takes twice as long. Knobs that change the run come last.
+int rank_of(KnobEffect effect, double time_ratio) {
+  constexpr double kMuchSlower = 1.5;
+  if (effect == KnobEffect::kRun) return 2;
+  return effect == KnobEffect::kRounding || time_ratio > kMuchSlower ? 1 : 0;
+}
 
 // Options with some knobs turned.
 class Trial {
@@ -274,13 +315,12 @@ std::vector<Candidate> candidates_of(const Trial& trial, const std::vector<Candi
       const auto [over_then, sum_then] = trial.lacks(then);
       if (std::pair(over_then, sum_then) >= std::pair(over, sum)) continue;
       const uint64_t saved = over_then < over ? over - over_then : sum - sum_then;
-      found.push_back(
-          {&row, std::move(turn), (time_of(then) - seconds) / static_cast<double>(saved)});
+      const double slower = time_of(then);
+      found.push_back({&row, std::move(turn), rank_of(row.effect, slower / seconds),
+                       (slower - seconds) / static_cast<double>(saved)});
     }
   }
-  std::ranges::stable_sort(found, [](const Candidate& a, const Candidate& b) {
-    return std::pair(a.row->effect, a.cost) < std::pair(b.row->effect, b.cost);
-  });
+  std::ranges::stable_sort(found, {}, &Candidate::order);
   return found;
 }
 
@@ -357,7 +397,7 @@ std::span<const KnobRow> knob_table() { return kTable; }
 KnobList find_knobs(const PlanRequest& request, uint64_t budget) {
   const Trial trial(request, budget);
   std::vector<Candidate> chosen = turn_all(trial);
-  std::ranges::stable_sort(chosen, {}, [](const Candidate& c) { return c.row->effect; });
+  std::ranges::stable_sort(chosen, {}, &Candidate::rank);
   prune(trial, chosen);
   chosen = in_order(trial, std::move(chosen));
   KnobList list;

@@ -33,8 +33,9 @@ struct KnobRow {
 std::span<const KnobRow> knob_table();
 
 // The knobs that turn a plan which lacks memory into one that fits, in the order to turn them:
-// those that change time alone first, those that change the run last, and of each the cheapest for
-// what they save. Without a budget, and if no knobs make it fit, every knob that saves anything.
+// those that change time alone, and little, first, those that change the run last, and of each the
+// cheapest for what they save. Without a budget, and if no knobs make it fit, every knob that saves
+// anything.
 struct KnobList {
   std::vector<Knob> knobs;
   PlanDeficit left;        // with all of them turned

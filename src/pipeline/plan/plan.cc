@@ -170,11 +170,11 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
                         const char* role = "") {
     plan.parts.push_back({std::move(name), phase, bytes, role, home});
   };
-  if (use == PlanUse::kPipeline) {
-    arena("phase workspace", "shared", std::max(rollout, train));
+  if (use == PlanUse::kPipeline && !p.has_workspaces_apart()) {
+    arena(kPhaseWorkspace, "shared", std::max(rollout, train));
   } else {
-    arena("engine workspace", "always", rollout);
-    arena(p.has_forwards() ? "forward workspace" : "training workspace", "always", train);
+    arena(kEngineWorkspace, "always", rollout);
+    arena(p.has_forwards() ? "forward workspace" : kTrainingWorkspace, "always", train);
   }
   if (const uint64_t host = p.host_workspace(plan.max_tokens); host != 0) {
     plan.arenas.push_back({kHostWorkspace, "always", host});
@@ -281,7 +281,7 @@ void set_lent_gradients(const Planner& p, MemoryPlan& plan) {
 // bytes, the blocks come first: all that engine.memory_fraction allows next to the smallest
 // training.
 void choose_sizes(const PlanRequest& request, const Planner& p, uint64_t budget, MemoryPlan& plan) {
-  const bool apart = request.use == PlanUse::kParts;
+  const bool apart = p.has_workspaces_apart();
   const Planner sizes = request.size_planner();
   const auto engines = static_cast<uint64_t>(p.num_engines());
   const auto size_engines = [&](const Planner& by, uint64_t shared, uint64_t beside) {
@@ -323,6 +323,12 @@ PlanDeficit deficit_of(const Planner& p, uint64_t budget) {
   if (budget == 0) return {0, 0, host};
   const uint64_t share = p.has_engine() ? lack(p.min_shared(), share_of(p.settings(), budget)) : 0;
   return {lack(p.min_total(), budget), share, host};
+}
+
+StepSizes chosen_sizes(const PlanRequest& request, const Planner& planner) {
+  MemoryPlan plan;
+  choose_sizes(request, planner, usable_budget(request.settings), plan);
+  return {plan.max_tokens, plan.engine.num_blocks};
 }
 
 MemoryPlan lay_out(const PlanRequest& request) {

@@ -2,10 +2,10 @@
 // anything is allocated. Invariant: the ledger of a run's runtime holds exactly the arenas of its
 // plan.
 //
-// In a pipeline, phases that never overlap share one arena, "phase workspace": rollout (KV pool
-// and engine) and training (activations, backward, head). The chosen micro-batch size affects the
-// bits of a run. It follows from options that are part of a run's identity and, where a budget
-// binds, from the scratch of threads beyond the first four.
+// In a pipeline that never generates while it trains, rollout (KV pool and engine) and training
+// (activations, backward, head) share one arena, "phase workspace". The chosen micro-batch size
+// affects the bits of a run. It follows from options that are part of a run's identity and, where a
+// budget binds, from the scratch of threads beyond the first four.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -60,8 +60,14 @@ struct PlanEntry {
   }
 };
 
+// Arenas that engines and training compute in: one for both, or one each.
+inline constexpr const char* kPhaseWorkspace = "phase workspace";
+inline constexpr const char* kEngineWorkspace = "engine workspace";
+inline constexpr const char* kTrainingWorkspace = "training workspace";
 // The arena in host memory: activations that leave the device.
 inline constexpr const char* kHostWorkspace = "host workspace";
+// That of trainer.weights_backup, in host memory as well.
+inline constexpr const char* kWeightsBackup = "weights backup";
 // That of checkpoint.async, in host memory as well.
 inline constexpr const char* kCheckpointCopy = "checkpoint copy";
 

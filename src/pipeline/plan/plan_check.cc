@@ -71,15 +71,15 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
   }
   if (use == PlanUse::kPipeline && settings.buffer.policy != BufferPolicy::kFifo) {
     v.add(conflict("buffer.policy", "pipeline.mode",
-                   "buffer.policy = newest has no effect in a pipeline: each of its steps trains "
-                   "on all groups that it generated")
+                   "buffer.policy = newest has no effect in a pipeline: each of its steps takes "
+                   "the groups that were drawn first")
               .with_expected("fifo"));
   }
   if (use == PlanUse::kPipeline && settings.buffer.max_staleness >= 0) {
     v.add(conflict("buffer.max_staleness", "pipeline.mode",
                    str("buffer.max_staleness is ", settings.buffer.max_staleness,
-                       ", which has no effect in a pipeline: its samples come from the weights "
-                       "that they train"))
+                       ", which has no effect in a pipeline: there pipeline.max_staleness bounds "
+                       "the age of samples"))
               .with_expected("-1"));
   }
   if (use == PlanUse::kPipeline && settings.sampling.seed >= 0) {
@@ -89,11 +89,19 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
                        "random numbers; a pipeline uses runtime.seed"))
               .with_expected("-1"));
   }
-  if (use == PlanUse::kPipeline && settings.model.compute_copies > 1) {
+  const bool ahead = generates_ahead(settings);
+  if (use == PlanUse::kPipeline && !ahead && settings.model.compute_copies > 1) {
     v.add(conflict("model.compute_copies", "pipeline.mode",
                    str("model.compute_copies is ", settings.model.compute_copies,
                        ", but a run with pipeline.mode sync never generates while it trains"))
               .with_expected("1"));
+  }
+  if (use == PlanUse::kPipeline && ahead && settings.engine.keep_kv_on_publish &&
+      !settings.pipeline.partial_rollout) {
+    v.add(conflict("engine.keep_kv_on_publish", "pipeline.partial_rollout",
+                   "engine.keep_kv_on_publish = true has no effect in a pipeline that publishes "
+                   "when no sample is under way: pipeline.partial_rollout is false")
+              .with_expected("false"));
   }
   if (use == PlanUse::kPipeline) v.collect([&] { checkpoint_contents_from(settings); });
   if (trainer)

@@ -2,7 +2,9 @@
 #pragma once
 #include <algorithm>
 
+#include "pipeline/config/runtime_options.h"
 #include "pipeline/plan/planner.h"
+#include "pipeline/plan/step_cost.h"
 
 namespace rl {
 
@@ -21,7 +23,8 @@ struct PlanRequest {
   Planner planner() const { return {settings, *models, use, threads, *device}; }
   // For sizes that do not depend on the thread count up to kPlanThreads.
   Planner size_planner() const {
-    return {settings, *models, use, std::max(kPlanThreads, planner().threads()), *device};
+    const int own = threads != 0 ? threads : thread_count_of(settings);
+    return {settings, *models, use, std::max(kPlanThreads, own), *device};
   }
   PlanRequest with(const OptionSet& options) const {
     return {options, models, use, threads, device};
@@ -40,6 +43,9 @@ struct PlanDeficit {
 };
 // budget: the usable one; 0: no limit.
 PlanDeficit deficit_of(const Planner& planner, uint64_t budget);
+
+// The micro-batch and the KV blocks that the plan of such options has.
+StepSizes chosen_sizes(const PlanRequest& request, const Planner& planner);
 
 // The plan without knobs, of options that have no violation and no deficit.
 MemoryPlan lay_out(const PlanRequest& request);

@@ -32,6 +32,7 @@ constexpr uint64_t kSampleBytes = 512, kIdBytes = 4, kTokenBytes = 18;
 // for metrics; more with a reference or a critic.
 constexpr uint64_t kTrainedTokenBytes = 80, kReferenceTokenBytes = 8, kCriticTokenBytes = 56;
 
+CheckedU64 number(int64_t n) { return CheckedU64(static_cast<uint64_t>(n)); }
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 int64_t up_to_step(int64_t tokens) { return ceil_div(tokens, kTokenStep) * kTokenStep; }
 
@@ -116,6 +117,18 @@ void Planner::add_training() {
   if (has_reward_model()) add_frozen("reward", *reward_);
   if (has_teacher()) add_frozen("teacher", *teacher_);
   if (use_ == PlanUse::kPipeline && settings_.checkpoint.async) add_checkpoint_copy(sizes);
+  if (settings_.trainer.weights_backup) add_weights_backup(sizes);
+}
+
+// Of what an update changes of policy and critic.
+void Planner::add_weights_backup(const TrainerSizes& policy) {
+  const auto changed = [](const TrainerSizes& s) {
+    return CheckedU64(s.trained_masters) + CheckedU64(s.optimizer) + CheckedU64(s.optimizer_host) +
+           CheckedU64(s.averages);
+  };
+  CheckedU64 bytes = changed(policy);
+  if (has_critic()) bytes = bytes + changed(critic_sizes(min_tokens()));
+  always_.push_back({kWeightsBackup, "always", bytes.get()});
 }
 
 // Of what checkpoint.contents needs of policy and critic.
@@ -189,8 +202,7 @@ int64_t Planner::samples_held() const {
     return (CheckedI64(prompts) * CheckedI64(each)).get();
   };
   int64_t most = 0;
-  if (has_trainer())
-    most = product(settings_.pipeline.prompts_per_step, attempts_per_prompt(settings_));
+  if (has_trainer()) most = product(most_groups(settings_), attempts_per_prompt(settings_));
   if (has_engine()) most = std::max(most, product(settings_.engine.max_num_seqs, num_engines_));
   if (use_ == PlanUse::kPipeline && has_engine()) {
     const int64_t each = settings_.eval.samples_per_prompt;
@@ -199,31 +211,36 @@ int64_t Planner::samples_held() const {
   return most;
 }
 
-std::vector<PlanEntry> Planner::outside() const {
-  const auto number = [](int64_t n) { return CheckedU64(static_cast<uint64_t>(n)); };
+// Most tokens that follow a prompt.
+int64_t Planner::response_tokens() const {
   const bool generates =
       (has_engine() || use_ == PlanUse::kTrain) && is_rl(settings_.algo.objective);
   const int64_t longest = max_model_len_ - 1;
   const bool one_turn = generates && settings_.pipeline.turns == PipelineTurns::kNone;
-  const int64_t response = one_turn ? std::min(max_new_tokens_, longest) : longest;
-  const CheckedU64 of_sample = CheckedU64(kSampleBytes) +
-                               number(max_model_len_) * CheckedU64(kIdBytes) +
-                               number(response) * CheckedU64(kTokenBytes);
+  return one_turn ? std::min(max_new_tokens_, longest) : longest;
+}
+
+uint64_t Planner::sample_bytes() const {
+  if (!has_engine() && !has_trainer()) return 0;
+  const CheckedU64 each = CheckedU64(kSampleBytes) + number(max_model_len_) * CheckedU64(kIdBytes) +
+                          number(response_tokens()) * CheckedU64(kTokenBytes);
+  return (number(samples_held()) * each).get();
+}
+
+std::vector<PlanEntry> Planner::outside() const {
   std::vector<PlanEntry> out = {
       {"code and kernels", "always", kProcessBytes},
       {"threads", "always", static_cast<uint64_t>(threads_) * kThreadBytes},
       {"tokenizer", "always", static_cast<uint64_t>(config_.vocab) * kVocabularyBytes},
       {"rope tables", "always", rope_bytes()}};
-  if (has_engine() || has_trainer()) {
-    out.push_back({"samples", "always", (number(samples_held()) * of_sample).get()});
-  }
+  if (has_engine() || has_trainer()) out.push_back({"samples", "always", sample_bytes()});
   if (!has_trainer()) return out;
   const uint64_t each = kTrainedTokenBytes + (has_reference() ? kReferenceTokenBytes : 0) +
                         (has_critic() ? kCriticTokenBytes : 0);
   const CheckedU64 trained =
       number(settings_.pipeline.prompts_per_step) * number(attempts_per_prompt(settings_));
   out.push_back({"arrays of a training step", "train",
-                 (trained * number(response) * CheckedU64(each)).get()});
+                 (trained * number(response_tokens()) * CheckedU64(each)).get()});
   return out;
 }
 
@@ -259,6 +276,14 @@ uint64_t Planner::rollout_bytes(int64_t blocks) const {
   if (!has_engine()) return 0;
   const CheckedU64 one = CheckedU64(kv_bytes(blocks)) + CheckedU64(engine_workspace());
   return (one * CheckedU64(static_cast<uint64_t>(num_engines_))).get();
+}
+
+// The part of train_sizes() that changes with the rows, without names of parameters.
+uint64_t Planner::train_workspace(int64_t max_tokens) const {
+  if (least_sizes_ && max_tokens == min_tokens()) return least_sizes_->workspace;
+  const TrainerOptions options =
+      trainer_options_from(settings_, max_tokens, max_model_len_, step_samples());
+  return plan_train_buffers({config_, kv_, threads_, device_}, options).total_bytes();
 }
 
 TrainerSizes Planner::train_sizes(int64_t max_tokens) const {
@@ -302,7 +327,7 @@ uint64_t Planner::teacher_kept_bytes(int64_t max_tokens) const {
 }
 
 uint64_t Planner::teacher_kept_offset(int64_t max_tokens) const {
-  const CheckedU64 passes(std::max(train_sizes(max_tokens).workspace, teacher_bytes(max_tokens)));
+  const CheckedU64 passes(std::max(train_workspace(max_tokens), teacher_bytes(max_tokens)));
   return passes.align_up(ArenaPlan::kAlignment).get();
 }
 
@@ -331,7 +356,7 @@ uint64_t Planner::pass_bytes(int64_t max_tokens) const {
                                  forward_options_from(settings_, max_tokens, max_model_len_));
   }
   if (!has_trainer()) return 0;
-  uint64_t most = std::max(train_sizes(max_tokens).workspace, teacher_bytes(max_tokens));
+  uint64_t most = std::max(train_workspace(max_tokens), teacher_bytes(max_tokens));
   const uint64_t kept = teacher_kept_bytes(max_tokens);
   if (kept != 0) most = (CheckedU64(teacher_kept_offset(max_tokens)) + CheckedU64(kept)).get();
   if (has_critic()) most = std::max(most, critic_sizes(max_tokens).workspace);
@@ -341,6 +366,7 @@ uint64_t Planner::pass_bytes(int64_t max_tokens) const {
 
 uint64_t Planner::host_workspace(int64_t max_tokens) const {
   if (!has_trainer()) return 0;
+  if (!settings_.trainer.activation_offload) return 0;
   const uint64_t policy = train_sizes(max_tokens).host_workspace;
   return has_critic() ? std::max(policy, critic_sizes(max_tokens).host_workspace) : policy;
 }
@@ -418,9 +444,13 @@ uint64_t Planner::min_shared() const {
   return (CheckedU64(weight_bytes_) + CheckedU64(static_cast<uint64_t>(num_engines_)) * kv).get();
 }
 
+bool Planner::has_workspaces_apart() const {
+  return use_ == PlanUse::kParts || (use_ == PlanUse::kPipeline && generates_ahead(settings_));
+}
+
 uint64_t Planner::phase_bytes(int64_t max_tokens, int64_t blocks) const {
   const uint64_t train = train_bytes(max_tokens), rollout = rollout_bytes(blocks);
-  if (use_ != PlanUse::kParts) return std::max(train, rollout);
+  if (!has_workspaces_apart()) return std::max(train, rollout);
   return (CheckedU64(train) + CheckedU64(rollout)).get();
 }
 

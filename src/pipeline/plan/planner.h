@@ -45,6 +45,7 @@ class Planner {
   // Estimates of memory held outside arenas, which is the host's, and their sum.
   std::vector<PlanEntry> outside() const;
   uint64_t baseline_bytes() const;
+  uint64_t sample_bytes() const;  // the part that depends on options of the engine
   // What of it runtime.memory_budget_bytes bounds: nothing, if the device has memory of its own.
   uint64_t budgeted_baseline() const { return has_own_memory() ? 0 : baseline_bytes(); }
   // Arenas that live for the whole run, in the order in which they are reserved, and the sum of
@@ -76,6 +77,7 @@ class Planner {
   // has memory of its own.
   uint64_t host_bytes(int64_t max_tokens) const;
   TrainerSizes train_sizes(int64_t max_tokens) const;
+  uint64_t train_workspace(int64_t max_tokens) const;
   // max_tokens is the policy's.
   TrainerSizes critic_sizes(int64_t max_tokens) const;
   uint64_t reward_workspace(int64_t max_tokens) const;
@@ -95,6 +97,8 @@ class Planner {
   uint64_t min_total() const;
   // Minimum bytes of what engine.memory_fraction applies to: weights and one longest sequence.
   uint64_t min_shared() const;
+  // Engine and training compute at the same time, or in turns: each has its own workspace.
+  bool has_workspaces_apart() const;
   // Bytes of both workspaces, or of the one they share.
   uint64_t phase_bytes(int64_t max_tokens, int64_t blocks) const;
 
@@ -112,8 +116,10 @@ class Planner {
   void add_states(const char* role, const TrainerSizes& sizes);
   void add_critic();
   void add_checkpoint_copy(const TrainerSizes& policy);
+  void add_weights_backup(const TrainerSizes& policy);
   void add_frozen(const char* role, const ModelConfig& config);
   int64_t samples_held() const;
+  int64_t response_tokens() const;
   uint64_t rope_bytes() const;
   int64_t group_blocks() const;
   KvShape teacher_kv() const;

@@ -27,7 +27,9 @@
 // What rows of the knob table add is part of train: trainer.backward_weights = by_layer packs
 //   W bytes from the masters in each micro-batch; trainer.recompute_granularity computes products
 //   and attention of a forward again; trainer.activation_offload copies inputs twice;
-//   trainer.recompute_loss computes the head's product again, by 64 rows.
+//   trainer.recompute_loss computes the head's product again, by 64 rows;
+//   trainer.mlp_chunk_tokens reads the weights of MLPs, and reads and writes their gradients, once
+//   more for each chunk.
 //
 // Rates hold for all threads of the machine's probe, and are scaled to those of the plan.
 #pragma once

@@ -72,9 +72,10 @@ void receive(Runtime& runtime, const Tensor& tensor, void* producer_stream) {
   if (producer_stream != nullptr) compute.follow(producer_stream);
 }
 
-TensorPtr in_host(Compute& compute, const TensorPtr& tensor) {
+TensorPtr in_host(Compute& compute, const TensorPtr& tensor,
+                  std::shared_ptr<MemorySource> memory) {
   if (tensor->in_host()) return tensor;
-  const OwnedTensor copy = make_tensor(tensor->type(), tensor->shape());
+  const OwnedTensor copy = make_tensor(tensor->type(), tensor->shape(), std::move(memory));
   copy_bytes(compute, {tensor->data(), copy.data, tensor->num_bytes()});
   return copy.tensor;
 }

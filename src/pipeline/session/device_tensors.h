@@ -25,7 +25,9 @@ TensorPtr copy_on_device(const std::shared_ptr<Runtime>& runtime, const Tensor& 
 // or kInvalidArgument, and what reads them runs behind the stream, which may be null.
 void receive(Runtime& runtime, const Tensor& tensor, void* producer_stream);
 
-// The tensor, or a copy in the host's memory of one on the runtime's device, in row-major order.
-TensorPtr in_host(Compute& compute, const TensorPtr& tensor);
+// The tensor, or a copy in the host's memory of one on the runtime's device, in row-major order;
+// memory: where the copy comes from, null: the heap.
+TensorPtr in_host(Compute& compute, const TensorPtr& tensor,
+                  std::shared_ptr<MemorySource> memory = nullptr);
 
 }  // namespace rl

@@ -100,15 +100,16 @@ void refuse_idle_engine(const Settings& settings, Violations& violations) {
   }
 }
 
-void refuse_interrupts(const OptionSet& options, Violations& violations) {
+void refuse_interrupts(const Settings& settings, Violations& violations) {
+  const OptionSet& options = settings.set;
   const std::string key = "pipeline.partial_rollout_max_aborts";
-  if (options.is_default(key)) return;
+  if (options.is_default(key) || settings.pipeline.partial_rollout) return;
   violations.add(Error(Code::kConflict,
                        str(key, " is ", options.get_text(key),
-                           ", but a run with pipeline.mode sync never interrupts "
-                           "its engines; it only applies to rl_engine_abort with RL_ABORT_SPARE"))
+                           ", but a pipeline without pipeline.partial_rollout never changes the "
+                           "weights of a sample under way"))
                      .with_key(key)
-                     .with_other_key("pipeline.mode")
+                     .with_other_key("pipeline.partial_rollout")
                      .with_expected(default_text(key)));
 }
 
@@ -131,7 +132,7 @@ std::vector<Error> run_violations(const Settings& settings, const LoadedModel& m
   v.collect([&] { check_experiment(settings); });
   refuse_shared_files(settings, v);
   refuse_idle_engine(settings, v);
-  refuse_interrupts(settings.set, v);
+  refuse_interrupts(settings, v);
   refuse_own_engine(settings.set, v);
   v.collect([&] { eval_sampling_from(settings); });
   // The shortest request is enough for the check: lengths depend on the prompts.

@@ -1,4 +1,4 @@
-// Each weight is one task, both when values are checked and when they are written.
+// Each weight of the host is one task, both when values are checked and when they are written.
 #include "pipeline/session/weight_tensors.h"
 
 #include <algorithm>
@@ -74,7 +74,19 @@ void for_each_value(const Tensor& t, Visit&& visit) {
   });
 }
 
+// Of values of the device in fp32; false also for finite ones whose squares have no sum in double.
+bool norm_is_finite(Compute& compute, const Tensor& t) {
+  if (t.in_host() || t.type() != ElementType::kF32) return false;
+  std::vector<double> chunks(static_cast<size_t>(num_optimizer_chunks(t.num_elements())));
+  double squares = 0;
+  squared_norm(compute,
+               {static_cast<const float*>(t.data()), t.num_elements(), chunks, squares});
+  return std::isfinite(squares);
+}
+
+// Values of the device cross to the host only if their norm does not show that all are finite.
 void check_finite(Compute& compute, const NamedTensor& weight) {
+  if (norm_is_finite(compute, *weight.values)) return;
   int64_t index = 0;
   for_each_value(*in_host(compute, weight.values), [&](float value) {
     if (!std::isfinite(value)) {
@@ -84,7 +96,16 @@ void check_finite(Compute& compute, const NamedTensor& weight) {
   });
 }
 
-void write(const Tensor& from, const DeviceFloats& to) {
+void write_on_device(Compute& compute, const Tensor& from, const DeviceFloats& to) {
+  RL_CHECK(from.is_row_major());
+  if (from.type() == ElementType::kF32) {
+    return copy_bytes(compute, {from.data(), to.data(), from.num_bytes()});
+  }
+  widen_bf16(compute, {static_cast<const uint16_t*>(from.data()), to.data(), to.count()});
+}
+
+void write(Compute& compute, const Tensor& from, const DeviceFloats& to) {
+  if (!from.in_host()) return write_on_device(compute, from, to);
   if (to.is_host_memory()) {
     float* next = to.data();
     return for_each_value(from, [&](float value) { *next++ = value; });
@@ -93,6 +114,20 @@ void write(const Tensor& from, const DeviceFloats& to) {
   values.reserve(static_cast<size_t>(to.count()));
   for_each_value(from, [&](float value) { values.push_back(value); });
   to.write(values);
+}
+
+// Values of the host are visited by all threads at once, those of the device, whose ops have one
+// caller at a time, before.
+template <typename Visit>
+void for_each_weight(Executor& executor, std::span<const NamedTensor> weights, Visit&& visit) {
+  const auto count = static_cast<int64_t>(weights.size());
+  const auto in_host = [&](int64_t i) { return weights[static_cast<size_t>(i)].values->in_host(); };
+  for (int64_t i = 0; i < count; ++i) {
+    if (!in_host(i)) visit(static_cast<size_t>(i));
+  }
+  executor.parallel_for(count, [&](int64_t i, int) {
+    if (in_host(i)) visit(static_cast<size_t>(i));
+  });
 }
 
 std::vector<const Parameter*> targets_of(const LoadedModel& model,
@@ -176,18 +211,17 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights, u
   Model& m = model.model();
   model.prepare_compute(LoadedModel::Weights::kTrained);
   const uint64_t version = next_version(m, as_version);
-  const auto count = static_cast<int64_t>(weights.size());
   Compute& device = runtime.compute();
   if (producer_stream != nullptr) device.follow(producer_stream);
-  runtime.executor().parallel_for(
-      count, [&](int64_t i, int) { check_finite(device, weights[static_cast<size_t>(i)]); });
+  for_each_weight(runtime.executor(), weights,
+                  [&](size_t i) { check_finite(device, weights[i]); });
   StepWatch watch(model, nullptr);
   m.mark_masters_changed();
-  runtime.executor().parallel_for(count, [&](int64_t i, int) {
-    const Parameter& p = *targets[static_cast<size_t>(i)];
-    write(*in_host(device, weights[static_cast<size_t>(i)].values),
-          m.masters().part(p.offset, p.size));
+  for_each_weight(runtime.executor(), weights, [&](size_t i) {
+    const Parameter& p = *targets[i];
+    write(device, *weights[i].values, m.masters().part(p.offset, p.size));
   });
+  device.complete();  // the host may write to its own tensors again
   m.publish_as(version);
   watch.done();
   return version;

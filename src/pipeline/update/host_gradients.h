@@ -32,6 +32,8 @@ class HostGradients {
     copied_ = true;
     return floats();
   }
+  // Whether the host has the copy, which then is what will be applied.
+  bool has_copy() const { return copied_; }
   // Before the host has them in memory of the device. kFailedPrecondition if it has the copy.
   void lend() {
     if (copied_) refuse("the host");

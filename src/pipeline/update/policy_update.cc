@@ -32,6 +32,7 @@ PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const M
       host_workspace_(kHostWorkspace, plan.host_workspace_bytes(), Touch::kLater,
                       &model.runtime().ledger()),
       checkpoint_copy_(plan.bytes_of(kCheckpointCopy), &model.runtime().ledger()),
+      backup_(plan.bytes_of(kWeightsBackup), &model.runtime().ledger()),
       cut_(settings),
       preparation_(settings),
       kl_(settings),
@@ -103,6 +104,23 @@ void PolicyUpdate::pack_reference() {
 void PolicyUpdate::begin_policy(const PreparedBatch& batch) {
   trainer_->begin(batch.train);
   pack_reference();
+  back_up();
+}
+
+void PolicyUpdate::back_up() {
+  if (backup_.reserved()) trainer_->back_up(backup_, trained_critic());
+}
+
+// An error here leaves the model half-trained, and the error that led here is the one to report.
+bool PolicyUpdate::undo() {
+  if (!backup_.taken()) return false;
+  try {
+    trainer_->restore(backup_, trained_critic());
+    backup_.drop();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 void PolicyUpdate::restore_kl(double coefficient) {
@@ -123,6 +141,7 @@ BatchPreparation::Workers PolicyUpdate::workers() {
 std::unique_ptr<PolicyUpdate::InProgress> PolicyUpdate::start(uint64_t steps_done) {
   current_.reset();
   held_.reset();
+  backup_.drop();
   auto update = std::make_unique<InProgress>(model_, *trainer_);
   update->trains_policy = critic_ == nullptr || !critic_->policy_waits(steps_done);
   return update;
@@ -151,9 +170,14 @@ void PolicyUpdate::begin_given(std::span<const SamplePtr> samples, std::span<con
 bool PolicyUpdate::next() {
   RL_CHECK(current_ != nullptr);
   auto update = std::move(current_);  // an error ends it
-  const bool more = update->trains_policy && trainer_->next();
-  current_ = std::move(update);
-  return more;
+  try {
+    const bool more = update->trains_policy && trainer_->next();
+    current_ = std::move(update);
+    return more;
+  } catch (...) {
+    undo();  // while the update watches what the weights become
+    throw;
+  }
 }
 
 UpdateResult PolicyUpdate::finish() {
@@ -162,7 +186,22 @@ UpdateResult PolicyUpdate::finish() {
   return finish(*update);
 }
 
+void PolicyUpdate::publish(TrainMetrics& step) {
+  if (model_.published_apart() && step.optimizer_steps > 0) trainer_->publish(step);
+}
+
 UpdateResult PolicyUpdate::finish(InProgress& update) {
+  try {
+    UpdateResult out = complete(update);
+    backup_.drop();
+    return out;
+  } catch (...) {
+    undo();
+    throw;
+  }
+}
+
+UpdateResult PolicyUpdate::complete(InProgress& update) {
   PreparedBatch& batch = update.batch;
   UpdateResult out;
   TrainMetrics& trained = out.trained;
@@ -279,7 +318,13 @@ UpdateResult PolicyUpdate::apply() {
   InProgress update(model_, *trainer_);
   update.batch = std::move(held_->batch);
   held_.reset();
-  trainer_->apply();
+  back_up();
+  try {
+    trainer_->apply();
+  } catch (...) {
+    undo();
+    throw;
+  }
   return finish(update);
 }
 
@@ -291,7 +336,7 @@ bool PolicyUpdate::has_steps_left() const {
 bool PolicyUpdate::abandon() {
   RL_CHECK(current_ != nullptr);
   const auto update = std::move(current_);  // its watch notes what the weights have become
-  return !update->trains_policy || trainer_->abandon();
+  return !update->trains_policy || trainer_->abandon() || undo();
 }
 
 UpdateResult PolicyUpdate::without_samples() {
@@ -364,6 +409,7 @@ std::vector<std::span<std::byte>> PolicyUpdate::memory() {
   std::vector<std::span<std::byte>> memory = trainer_->memory();
   if (host_workspace_.bytes() != 0) memory.push_back(host_workspace_.span());
   if (!checkpoint_copy_.memory().empty()) memory.push_back(checkpoint_copy_.memory());
+  if (!backup_.memory().empty()) memory.push_back(backup_.memory());
   if (critic_ == nullptr) return memory;
   const std::vector<std::span<std::byte>> more = critic_->critic().memory();
   memory.insert(memory.end(), more.begin(), more.end());

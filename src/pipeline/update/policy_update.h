@@ -18,6 +18,7 @@
 #include "pipeline/update/sample_cut.h"
 #include "pipeline/update/teacher_role.h"
 #include "train/checkpoint/checkpoint_copy.h"
+#include "train/checkpoint/weights_backup.h"
 #include "train/trainer.h"
 
 namespace rl {
@@ -82,6 +83,9 @@ class PolicyUpdate {
   // Publishes the policy, unless engines read another compute copy; then trains the critic and
   // moves the KL coefficient.
   UpdateResult finish();
+  // After it, if engines read another compute copy: publishes the policy. Adds the time to the
+  // metrics of the step.
+  void publish(TrainMetrics& step);
   // The first half of an update of one optimizer step (Trainer::begin_gradients): begin_gradients,
   // next until it returns false, hold. apply is the second half, a finish; nothing but forwards
   // may come between, and the caller may release its leases. Error(kUnsupported) with a critic,
@@ -94,9 +98,11 @@ class PolicyUpdate {
   UpdateResult apply();
   // Between begin and finish: whether optimizer steps of the policy are still to come.
   bool has_steps_left() const;
-  // Ends the update between two calls of next(). True if no optimizer step was applied: then
-  // nothing has changed. Otherwise the model is half-trained.
+  // Ends the update between two calls of next(). True if no optimizer step was applied, or those
+  // that were are undone: then nothing has changed. Otherwise the model is half-trained.
   bool abandon();
+  // With trainer.weights_backup: an update that an error or abandon() ends is undone.
+  bool has_backup() const { return backup_.reserved(); }
   // A step of which no sample is left: no model changes, but the metrics are those of every step.
   UpdateResult without_samples();
 
@@ -135,11 +141,14 @@ class PolicyUpdate {
   BatchPreparation::Workers workers();
   std::unique_ptr<InProgress> start(uint64_t steps_done);
   UpdateResult finish(InProgress& update);
+  UpdateResult complete(InProgress& update);
   void check_divisible(const GradientBatch& batch) const;
   TrainerOptions trainer_options(const Settings& settings) const;
   void set_trainer_coefficient();
   void refresh_reference();
   void begin_policy(const PreparedBatch& batch);
+  void back_up();
+  bool undo();
   void pack_reference();
   const Model* reference() const;
 
@@ -147,6 +156,7 @@ class PolicyUpdate {
   const Sizes sizes_;
   const Arena host_workspace_;  // of trainer and critic
   CheckpointCopy checkpoint_copy_;
+  WeightsBackup backup_;  // of the update in progress
   SampleCut cut_;
   BatchPreparation preparation_;
   KlCoefficient kl_;

@@ -175,10 +175,11 @@ void TrainerSession::run_update(FunctionRef<void()> begin) {
   do {
     if (!impl_->cancel.cancelled() || !update.has_steps_left()) continue;
     const bool unchanged = update.abandon();
-    throw Error(Code::kCancelled, unchanged
-                                      ? "the training step was cancelled before any weight changed"
-                                      : "the training step was cancelled between two optimizer "
-                                        "steps: the model is half-trained");
+    const char* const weights = !unchanged
+                                    ? "between two optimizer steps: the model is half-trained"
+                                : update.has_backup() ? "and undone"
+                                                      : "before any weight changed";
+    throw Error(Code::kCancelled, str("the training step was cancelled ", weights));
   } while (update.next());
 }
 
@@ -255,9 +256,24 @@ TensorPtr TrainerSession::gradient(const std::shared_ptr<TrainerSession>& traine
   return trainer->gradient_locked(name, trainer);
 }
 
+// A copy is of whatever will be applied, and binds nobody to one memory.
 TensorPtr TrainerSession::copy_gradient(std::string_view name) {
   const std::lock_guard lock(mutex_);
-  return copy_of(*gradient_locked(name, nullptr), model_->runtime().ledger().memory());
+  require_awake();
+  const std::shared_ptr<MemorySource> memory = model_->runtime().ledger().memory();
+  const DeviceFloats held = impl_->update.held().held_gradients();
+  if (held.empty() || held.is_host_memory() || impl_->host_gradients.has_copy()) {
+    return copy_of(*gradient_locked(name, nullptr), memory);
+  }
+  return in_host(model_->runtime().compute(), gradient_on_device(held, name, nullptr), memory);
+}
+
+TensorPtr TrainerSession::gradient_on_device(const DeviceFloats& held, std::string_view name,
+                                             std::shared_ptr<const void> owner) const {
+  Tensor::Description wanted =
+      gradient_at({held.data(), static_cast<size_t>(held.count())}, name);
+  wanted.owner = std::move(owner);
+  return device_tensor(model_->shared_runtime(), std::move(wanted));
 }
 
 TensorPtr TrainerSession::device_gradient(const std::shared_ptr<TrainerSession>& trainer,
@@ -271,13 +287,14 @@ TensorPtr TrainerSession::device_gradient(const std::shared_ptr<TrainerSession>&
                 "gradients in bf16 are handed out as fp32 in the host's memory")
         .with_key("trainer.grad_dtype");
   }
-  Tensor::Description wanted =
-      trainer->gradient_at({held.data(), static_cast<size_t>(held.count())}, name);
-  impl.host_gradients.lend();
-  wanted.owner = trainer;
-  const std::shared_ptr<Runtime>& runtime = trainer->model_->shared_runtime();
-  const TensorPtr all = device_tensor(runtime, std::move(wanted));
-  return copied ? copy_on_device(runtime, *all) : all;
+  if (!copied) {
+    impl.host_gradients.lend();
+    return trainer->gradient_on_device(held, name, trainer);
+  }
+  const TensorPtr applied = impl.host_gradients.has_copy()
+                                ? trainer->gradient_locked(name, nullptr)
+                                : trainer->gradient_on_device(held, name, nullptr);
+  return copy_on_device(trainer->model_->shared_runtime(), *applied);
 }
 
 TensorPtr TrainerSession::gradient_locked(std::string_view name,

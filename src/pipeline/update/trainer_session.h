@@ -142,6 +142,9 @@ class TrainerSession {
   void require_awake() const;  // under the lock of the state
   TensorPtr gradient_locked(std::string_view name, std::shared_ptr<const void> owner);
   // Of all gradients those of a parameter, or all.
+  // Those of `held`, which are in memory of the device.
+  TensorPtr gradient_on_device(const DeviceFloats& held, std::string_view name,
+                               std::shared_ptr<const void> owner) const;
   Tensor::Description gradient_at(std::span<float> all, std::string_view name) const;
   // One update. begin is called under the leases and begins it.
   TrainedStep update(FunctionRef<void()> begin);

@@ -162,7 +162,7 @@ CheckpointArrays Learner::arrays() {
 }
 
 void Learner::loaded(const TrainerCounters& counters) {
-  lost_.clear();
+  lost_ = {};
   state_.zero_gradients(optimizer_steps_ + 1);
   state_.free_gradients();
   optimizer_steps_ = counters.optimizer_steps;
@@ -170,18 +170,18 @@ void Learner::loaded(const TrainerCounters& counters) {
   model_.publish_as(counters.weight_version);
 }
 
-void Learner::load_failed(bool moments_lost, const std::string& path) {
-  if (moments_lost) lost_ = path;
+void Learner::load_failed(const char* lost, const std::string& path) {
+  if (lost != nullptr) lost_ = {lost, path};
   state_.zero_gradients(optimizer_steps_ + 1);
   state_.free_gradients();
 }
 
 void Learner::require_whole() const {
-  if (lost_.empty()) return;
+  if (lost_.path.empty()) return;
   throw Error(Code::kFailedPrecondition,
-              str("the optimizer states are lost: reading ", lost_,
+              str(lost_.what, " are lost: reading ", lost_.path,
                   " failed half-way; load a checkpoint again or create another trainer"))
-      .with_location(lost_);
+      .with_location(lost_.path);
 }
 
 }  // namespace rl

@@ -88,8 +88,9 @@ class Learner {
   CheckpointArrays arrays();
   void masters_read() { model_.mark_masters_changed(); }
   void loaded(const TrainerCounters& counters);
-  void load_failed(bool moments_lost, const std::string& path);
-  // Error(kFailedPrecondition) while the moments do not match the weights.
+  // lost: the arrays that it had begun to change, in words; null: none.
+  void load_failed(const char* lost, const std::string& path);
+  // Error(kFailedPrecondition) while something is lost.
   void require_whole() const;
 
  private:
@@ -103,7 +104,10 @@ class Learner {
   EmaWeights averages_;
   BackwardWeights backward_;
   HostCopy asleep_;
-  std::string lost_;  // not empty: the checkpoint whose failed load corrupted the moments
+  struct Lost {
+    std::string what, path;
+  };
+  Lost lost_;  // the arrays that a failed load corrupted, and its checkpoint; empty: none
   int64_t optimizer_steps_ = 0, skipped_steps_ = 0;
   std::optional<uint64_t>
       release_at_update_;  // ComputeCopy::release() published at the last update

@@ -33,9 +33,12 @@ CheckpointMeta load_learners(FileSystem& fs, const std::string& path,
   try {
     loaded = load_checkpoint(fs, path, config_digest, target);
   } catch (...) {
+    const char* const lost = target.masters_lost   ? "the weights and the optimizer states"
+                             : target.moments_lost ? "the optimizer states"
+                                                   : nullptr;
     for (Learner* learner : learners) {
       if (target.masters_lost) learner->masters_read();
-      learner->load_failed(target.moments_lost, path);
+      learner->load_failed(lost, path);
     }
     throw;
   }
@@ -43,6 +46,26 @@ CheckpointMeta load_learners(FileSystem& fs, const std::string& path,
   for (Learner* learner : learners) learner->masters_read();
   for (size_t i = 0; i < learners.size(); ++i) learners[i]->loaded(loaded.counters[i]);
   return std::move(loaded.meta);
+}
+
+void back_up_learners(WeightsBackup& backup, std::span<Learner* const> learners) {
+  std::vector<WeightsBackup::Trained> models;
+  for (Learner* learner : learners) {
+    RL_CHECK(!learner->unpublished());
+    const CheckpointArrays arrays = learner->arrays();
+    TensorList all = trained_tensors(*arrays.layout, {arrays.masters, &Parameter::offset});
+    for (const StateArray& state : arrays.states)
+      all.insert(all.end(), state.tensors.begin(), state.tensors.end());
+    models.push_back({learner->counters(), std::move(all)});
+  }
+  backup.take(std::move(models));
+}
+
+// Marked first: copying or packing may fail.
+void restore_learners(const WeightsBackup& backup, std::span<Learner* const> learners) {
+  for (Learner* learner : learners) learner->masters_read();
+  const std::vector<TrainerCounters> counters = backup.restore();
+  for (size_t i = 0; i < learners.size(); ++i) learners[i]->loaded(counters[i]);
 }
 
 }  // namespace rl

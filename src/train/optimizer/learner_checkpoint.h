@@ -5,6 +5,7 @@
 #include <string>
 
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/weights_backup.h"
 #include "train/optimizer/learner.h"
 
 namespace rl {
@@ -18,5 +19,10 @@ CheckpointDraft draft_learners(const CheckpointMeta& meta, std::span<Learner* co
 // Model::masters_changed() is true for the models that are not published.
 CheckpointMeta load_learners(FileSystem& fs, const std::string& path,
                              const std::string& config_digest, std::span<Learner* const> learners);
+
+// Before an update; the models are published.
+void back_up_learners(WeightsBackup& backup, std::span<Learner* const> learners);
+// Of the same learners: also publishes the masters as the versions that they had.
+void restore_learners(const WeightsBackup& backup, std::span<Learner* const> learners);
 
 }  // namespace rl

@@ -47,6 +47,16 @@ void check_batch(const StepOptions& o) {
       .with_expected(str("at most ", kMaxTokens, " rows"));
 }
 
+void check_mlp_chunk(int64_t tokens) {
+  constexpr const char* kKey = "trainer.mlp_chunk_tokens";
+  require_range(kKey, tokens, 0, kMaxTokens);
+  if (tokens % kMlpRowUnit == 0) return;
+  throw Error(Code::kOutOfRange,
+              str(kKey, " is ", tokens, ", expected a multiple of ", kMlpRowUnit))
+      .with_key(kKey)
+      .with_expected(str("a multiple of ", kMlpRowUnit));
+}
+
 [[noreturn]] void refuse_change(const char* key) {
   throw Error(Code::kNotChangeable, str(key, " cannot be changed: the memory plan depends on it"))
       .with_key(key);
@@ -97,6 +107,7 @@ void validate(const StepOptions& o) {
   require_range(o.keys.max_tokens, o.max_tokens, 1, kMaxTokens);
   require_range("engine.max_model_len", o.max_sequence, 0, kMaxTokens + 1);
   require_range("trainer.logprob_chunk_tokens", o.logprob_chunk_tokens, 0, kMaxTokens);
+  check_mlp_chunk(o.mlp_chunk_tokens);
   require_range("trainer.epochs", o.epochs, 1, 1024);
   require_range("trainer.recompute_num_layers", o.activations.num_layers, 1, 65536);
   check_batch(o);
@@ -135,6 +146,7 @@ void require_same_sizes(const StepOptions& now, const StepOptions& next) {
                b.reference_max_tokens);
   require_same("engine.max_model_len", now.max_sequence, next.max_sequence);
   require_same("trainer.logprob_chunk_tokens", now.logprob_chunk_tokens, next.logprob_chunk_tokens);
+  require_same("trainer.mlp_chunk_tokens", now.mlp_chunk_tokens, next.mlp_chunk_tokens);
   require_same("trainer.recompute_loss", now.recompute_loss, next.recompute_loss);
   if (now.backward_packing != next.backward_packing) refuse_change("trainer.backward_weights");
   require_same_states(now.optimizer, next.optimizer);

@@ -11,6 +11,7 @@
 #include "model/activation_rule.h"
 #include "model/backward_weights.h"
 #include "model/head.h"
+#include "model/transformer.h"
 #include "train/options/batch_rules.h"
 #include "train/options/optimizer_options.h"
 
@@ -32,6 +33,8 @@ struct StepOptions {
   int64_t max_sequence = 0;   // tokens of the longest sample; 0: max_tokens + 1, the most that fits
   // trainer.logprob_chunk_tokens: rows per head chunk; 0: a whole micro-batch at once.
   int64_t logprob_chunk_tokens = 256;
+  // trainer.mlp_chunk_tokens: rows that go through an MLP at a time; 0: a whole micro-batch.
+  int64_t mlp_chunk_tokens = 0;
   // trainer.recompute_loss: logits exist for a part of a chunk at a time.
   bool recompute_loss = false;
   BackwardPacking backward_packing = BackwardPacking::kByLayer;  // trainer.backward_weights
@@ -58,6 +61,10 @@ struct StepOptions {
   // The same for forwards of a reference.
   int64_t reference_budget() const;
   int64_t reference_rows() const;
+  // What buffers for micro-batches of up to `rows` rows have to hold.
+  BatchLimits limits(int64_t rows) const {
+    return {rows, mlp_chunk_tokens != 0 ? std::min(mlp_chunk_tokens, rows) : rows, false};
+  }
   int64_t chunk_rows() const {
     return logprob_chunk_tokens != 0 ? std::min(logprob_chunk_tokens, train_rows()) : train_rows();
   }

@@ -15,7 +15,8 @@ enum RegionIndex : size_t { kFirst, kSecond };
 // Forward buffers, then keys and values.
 ArenaPlan plan_forward(const TrainShape& s, const StepOptions& o) {
   ArenaPlan plan;
-  plan.add_region("forward", ForwardBuffers::bytes(s.config, s.kv, o.train_rows(), s.num_threads));
+  plan.add_region("forward",
+                  ForwardBuffers::bytes(s.config, s.kv, o.limits(o.train_rows()), s.num_threads));
   plan.add_region("KV", (CheckedU64(all_kv_blocks(s, o)) * CheckedU64(s.kv.block_bytes())).get());
   return plan;
 }
@@ -47,7 +48,8 @@ RowTeacher::RowTeacher(const Model& model, const StepOptions& o, const Memory& m
                        const PassContext& context)
     : model_(model),
       context_(context),
-      forward_(model.config(), model.kv_shape(), o.train_rows(), shape_of(model).num_threads,
+      forward_(model.config(), model.kv_shape(), o.limits(o.train_rows()),
+               shape_of(model).num_threads,
                region(plan_forward(shape_of(model), o), memory.forward, kFirst)),
       kv_{model.kv_shape(), region(plan_forward(shape_of(model), o), memory.forward, kSecond),
           all_kv_blocks(shape_of(model), o)},

@@ -9,7 +9,7 @@
 namespace rl {
 namespace {
 
-enum RegionIndex : size_t { kSaved, kForward, kBackward, kHead, kDHidden, kKv };
+enum RegionIndex : size_t { kSaved, kForward, kBackward, kHead, kKv };
 
 std::byte* region(const ArenaPlan& plan, std::byte* data, RegionIndex index) {
   return data + plan.regions()[index].offset;
@@ -48,8 +48,8 @@ int64_t blocks_of_any(int64_t rows, int64_t sequences, int64_t block_size, bool 
 // The regions of ScoringBuffers, in the order of its members.
 ArenaPlan plan_scoring(const TrainShape& s, const StepOptions& o) {
   ArenaPlan plan;
-  plan.add_region("forward",
-                  ForwardBuffers::bytes(s.config, s.kv, max_forward_rows(o), s.num_threads));
+  plan.add_region("forward", ForwardBuffers::bytes(s.config, s.kv, o.limits(max_forward_rows(o)),
+                                                   s.num_threads));
   plan.add_region("head", HeadBuffers::bytes(s.config, s.compute(), o.head_rows(), false));
   plan.add_region("KV", kv_bytes(s.kv, max_forward_blocks(s, o)));
   return plan;
@@ -96,16 +96,13 @@ int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size
 }
 
 ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
-  const int64_t rows = o.train_rows();
+  const BatchLimits rows = o.limits(o.train_rows());
   ArenaPlan plan;
   plan.add_region("saved activations",
                   SavedActivations::bytes(s.config, s.compute(), rows, o.activations));
   plan.add_region("forward buffers", ForwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
   plan.add_region("backward buffers", BackwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
   plan.add_region("head buffers", HeadBuffers::bytes(s.config, s.compute(), o.head_rows(), true));
-  plan.add_region(
-      "hidden gradients",
-      (CheckedU64(rows) * CheckedU64(s.config.hidden) * CheckedU64(sizeof(float))).get());
   plan.add_region("training KV", kv_bytes(s.kv, all_kv_blocks(s, o)));
   const uint64_t scoring = ScoringBuffers::bytes(s, o), training = plan.total_bytes();
   if (scoring > training) plan.add_region("log-probs beyond training", scoring - training);
@@ -121,7 +118,7 @@ uint64_t ScoringBuffers::bytes(const TrainShape& s, const StepOptions& o) {
 }
 
 ScoringBuffers::ScoringBuffers(const TrainShape& s, const StepOptions& o, std::byte* data)
-    : forward(s.config, s.kv, max_forward_rows(o), s.num_threads,
+    : forward(s.config, s.kv, o.limits(max_forward_rows(o)), s.num_threads,
               data + plan_scoring(s, o).regions()[0].offset),
       head(s.config, s.compute(), o.head_rows(), false,
            data + plan_scoring(s, o).regions()[1].offset),
@@ -133,13 +130,14 @@ TrainBuffers::TrainBuffers(const TrainShape& shape, const StepOptions& options, 
 
 TrainBuffers::TrainBuffers(const TrainShape& s, const StepOptions& o, const ArenaPlan& plan,
                            const Memory& memory)
-    : saved(s.config, s.compute(), o.train_rows(), region(plan, memory.device, kSaved),
+    : saved(s.config, s.compute(), o.limits(o.train_rows()), region(plan, memory.device, kSaved),
             o.activations, memory.host),
-      forward(s.config, s.kv, o.train_rows(), s.num_threads, region(plan, memory.device, kForward)),
-      backward(s.config, s.kv, o.train_rows(), s.num_threads,
+      forward(s.config, s.kv, o.limits(o.train_rows()), s.num_threads,
+              region(plan, memory.device, kForward)),
+      backward(s.config, s.kv, o.limits(o.train_rows()), s.num_threads,
                region(plan, memory.device, kBackward)),
       head(s.config, s.compute(), o.head_rows(), true, region(plan, memory.device, kHead)),
-      d_hidden(reinterpret_cast<float*>(region(plan, memory.device, kDHidden))),
+      d_hidden(backward.d_normed),
       kv{s.kv, region(plan, memory.device, kKv), all_kv_blocks(s, o)},
       scoring(s, o, memory.device) {}
 

@@ -1,6 +1,6 @@
-// Buffers of the passes over one micro-batch: activations, forward, backward and head buffers,
-// hidden gradients and KV blocks. They are views of the workspace that the caller gives, and own no
-// bytes. Any content is valid before a call.
+// Buffers of the passes over one micro-batch: activations, forward, backward and head buffers, and
+// KV blocks. They are views of the workspace that the caller gives, and own no bytes. Any content
+// is valid before a call.
 #pragma once
 #include <cstddef>
 
@@ -57,7 +57,7 @@ class TrainBuffers {
   ForwardBuffers forward;
   BackwardBuffers backward;
   HeadBuffers head;
-  float* d_hidden;  // (train_rows, C)
+  float* d_hidden;  // (train_rows, C), in the bytes of a backward buffer
   KvPool kv;
   ScoringBuffers scoring;
 

@@ -119,7 +119,7 @@ pub use profiler::Profiler;
 pub use runtime::{ClockReading, Runtime, Span};
 pub use sample::Sample;
 pub use score::Score;
-pub use tensor::{Tensor, TensorInfo};
+pub use tensor::{Place, Stream, Tensor, TensorInfo};
 pub use trainer::{Checkpoint, Step, Trainer};
 
 /// The functions of the library on arrays of the host, without a model.

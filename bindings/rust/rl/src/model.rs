@@ -1,7 +1,7 @@
 //! Weights, tokenizer and chat format.
 use crate::options::handle_or_null;
 use crate::text::{json_text, path_text, terminated, Bytes};
-use crate::{sys, Dtype, Forward, Options, Result, Runtime, Tensor, TextFlags, Use};
+use crate::{sys, Dtype, Forward, Options, Place, Result, Runtime, Tensor, TextFlags, Use};
 use std::path::Path;
 use std::ptr;
 
@@ -154,7 +154,12 @@ impl Model {
 
     /// A copy of a weight in fp32.
     pub fn weight(&self, name: &str) -> Result<Tensor> {
-        self.weight_tensor(name, sys::RL_TENSOR_COPY)
+        self.weight_in(Place::HOST, name)
+    }
+
+    /// The same in the memory of a place.
+    pub fn weight_in(&self, place: Place, name: &str) -> Result<Tensor> {
+        self.weight_tensor(place, name, sys::RL_TENSOR_COPY)
     }
 
     /// A weight where it lies, read-only and without a copy.
@@ -163,17 +168,22 @@ impl Model {
     /// While a slice of the tensor lives, no training step runs, no weights are set and no
     /// checkpoint is loaded: these write to its memory.
     pub unsafe fn lend_weight(&self, name: &str) -> Result<Tensor> {
-        self.weight_tensor(name, 0)
+        self.lend_weight_in(Place::HOST, name)
     }
 
-    fn weight_tensor(&self, name: &str, flags: u64) -> Result<Tensor> {
-        let (text, len) = (name.as_ptr().cast(), name.len());
-        // SAFETY: the name lives during the call.
-        unsafe {
-            let mut request = initial!(rl_tensor_request, rl_tensor_request_init);
-            request.flags = flags;
-            object_of!(Tensor, rl_model_weight(self.as_ptr(), text, len, &request))
-        }
+    /// The same in the memory of a place: that of a runtime on a GPU is the GPU's, and in the host's
+    /// it is a copy.
+    ///
+    /// # Safety
+    /// As for [`Model::lend_weight`], also for what another library makes of the tensor.
+    pub unsafe fn lend_weight_in(&self, place: Place, name: &str) -> Result<Tensor> {
+        self.weight_tensor(place, name, 0)
+    }
+
+    fn weight_tensor(&self, place: Place, name: &str, flags: u64) -> Result<Tensor> {
+        let (text, len, request) = (name.as_ptr().cast(), name.len(), place.request(flags));
+        // SAFETY: name and request live during the call.
+        unsafe { object_of!(Tensor, rl_model_weight(self.as_ptr(), text, len, &request)) }
     }
 
     /// An output of a forward of a model opened for [`Use::Forward`], as

@@ -2,6 +2,7 @@
 use crate::dlpack::{Dlpack, Element};
 use crate::text::slice;
 use crate::{sys, Device, Dtype, Error, Result, Runtime, Status};
+use std::os::raw::c_void;
 use std::ptr;
 
 handle!(
@@ -25,21 +26,87 @@ pub struct TensorInfo<'a> {
     pub read_only: bool,
 }
 
+/// A stream of a GPU, as CUDA's runtime has them: [`Stream::LEGACY`] and [`Stream::PER_THREAD`] are
+/// its default streams, and other values addresses. With [`Stream::NONE`] values are there before
+/// and after a call. The library refuses what is no stream of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream(usize);
+
+impl Stream {
+    pub const NONE: Stream = Stream(0);
+    pub const LEGACY: Stream = Stream(1);
+    pub const PER_THREAD: Stream = Stream(2);
+
+    /// The value of a `cudaStream_t`.
+    pub const fn from_raw(stream: usize) -> Self {
+        Self(stream)
+    }
+
+    pub(crate) fn as_raw(self) -> *mut c_void {
+        self.0 as *mut c_void
+    }
+}
+
+/// Where the values of a tensor are wanted, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    pub device: Device,
+    pub device_index: i32,
+    /// Of the device, behind whose work they are there.
+    pub stream: Stream,
+}
+
+impl Place {
+    /// The memory of the host.
+    pub const HOST: Place = Place { device: Device::Cpu, device_index: 0, stream: Stream::NONE };
+
+    /// The memory of a GPU.
+    pub const fn gpu(device_index: i32, stream: Stream) -> Self {
+        Place { device: Device::Cuda, device_index, stream }
+    }
+
+    pub(crate) fn request(self, flags: u64) -> sys::rl_tensor_request {
+        // SAFETY: the function writes the struct that it is given.
+        let mut request = unsafe { initial!(rl_tensor_request, rl_tensor_request_init) };
+        request.flags = flags;
+        request.device = self.device.raw();
+        request.device_index = self.device_index;
+        request.stream = self.stream.as_raw();
+        request
+    }
+}
+
 impl Tensor {
     /// A tensor of another library or of the host; a copy of it with `copy`, and without where it
     /// lies. It is ended by its deleter also when this fails.
     pub fn from_dlpack(runtime: &Runtime, tensor: Dlpack, copy: bool) -> Result<Self> {
+        Self::from_dlpack_behind(runtime, tensor, copy, Stream::NONE)
+    }
+
+    /// The same for a tensor of a GPU whose values are there behind the stream's work.
+    pub fn from_dlpack_behind(
+        runtime: &Runtime,
+        tensor: Dlpack,
+        copy: bool,
+        stream: Stream,
+    ) -> Result<Self> {
         let (runtime, flags) = (runtime.as_ptr(), if copy { sys::RL_TENSOR_COPY } else { 0 });
         // SAFETY: the tensor is whole, and the library's from here on.
         unsafe {
-            let (raw, stream) = (tensor.into_raw().cast(), ptr::null_mut());
+            let (raw, stream) = (tensor.into_raw().cast(), stream.as_raw());
             object_of!(Self, rl_tensor_import_dlpack(runtime, raw, stream, flags))
         }
     }
 
     /// The tensor for another library, without a copy.
     pub fn to_dlpack(&self) -> Result<Dlpack> {
-        let (tensor, stream) = (self.as_ptr(), ptr::null_mut());
+        self.to_dlpack_behind(Stream::NONE)
+    }
+
+    /// The same for a consumer whose later work in the stream of a GPU reads the values.
+    pub fn to_dlpack_behind(&self, stream: Stream) -> Result<Dlpack> {
+        let (tensor, stream) = (self.as_ptr(), stream.as_raw());
         // SAFETY: the handle is this object's, and what it gives is the caller's.
         let raw = unsafe {
             value_of!(ptr::null_mut(), rl_tensor_export_dlpack(tensor, stream))

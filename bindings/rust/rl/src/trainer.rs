@@ -4,8 +4,8 @@ use crate::model::save_flags;
 use crate::options::handle_or_null;
 use crate::text::{path_text, Bytes};
 use crate::{
-    sys, AlgoTokens, Batch, Dtype, Event, EventQueue, Forward, Model, Options, Output, Result,
-    Tensor,
+    sys, AlgoTokens, Batch, Dtype, Event, EventQueue, Forward, Model, Options, Output, Place,
+    Result, Tensor,
 };
 use std::path::Path;
 use std::ptr;
@@ -116,7 +116,12 @@ impl Trainer {
     /// The gradient of a weight by name, or of all in one row with an empty name: its values of
     /// now.
     pub fn gradient(&self, name: &str) -> Result<Tensor> {
-        self.gradient_tensor(name, sys::RL_TENSOR_COPY)
+        self.gradient_in(Place::HOST, name)
+    }
+
+    /// The same in the memory of a place.
+    pub fn gradient_in(&self, place: Place, name: &str) -> Result<Tensor> {
+        self.gradient_tensor(place, name, sys::RL_TENSOR_COPY)
     }
 
     /// A gradient where the trainer computes it, which may be written to until `apply`.
@@ -125,24 +130,29 @@ impl Trainer {
     /// While a slice of the tensor lives or something writes to it, no other call of the trainer
     /// runs.
     pub unsafe fn lend_gradient(&self, name: &str) -> Result<Tensor> {
-        self.gradient_tensor(name, 0)
+        self.lend_gradient_in(Place::HOST, name)
+    }
+
+    /// The same in the memory of a place: a runtime on a GPU computes in the GPU's, and in the
+    /// host's it is a copy, which `apply` reads back.
+    ///
+    /// # Safety
+    /// As for [`Trainer::lend_gradient`], also for what another library makes of the tensor.
+    pub unsafe fn lend_gradient_in(&self, place: Place, name: &str) -> Result<Tensor> {
+        self.gradient_tensor(place, name, 0)
     }
 
     /// Sets the gradient of a weight, or of all, to values such as their sum over processes.
     pub fn set_gradient(&mut self, name: &str, values: &[f32]) -> Result<()> {
-        let tensor = self.gradient_tensor(name, 0)?;
+        let tensor = self.gradient_tensor(Place::HOST, name, 0)?;
         // SAFETY: the borrow is the only one of the trainer, so no call of it runs.
         unsafe { tensor.fill(values) }
     }
 
-    fn gradient_tensor(&self, name: &str, flags: u64) -> Result<Tensor> {
-        let (text, len) = (name.as_ptr().cast(), name.len());
-        // SAFETY: the name lives during the call.
-        unsafe {
-            let mut request = initial!(rl_tensor_request, rl_tensor_request_init);
-            request.flags = flags;
-            object_of!(Tensor, rl_trainer_gradient(self.as_ptr(), text, len, &request))
-        }
+    fn gradient_tensor(&self, place: Place, name: &str, flags: u64) -> Result<Tensor> {
+        let (text, len, request) = (name.as_ptr().cast(), name.len(), place.request(flags));
+        // SAFETY: name and request live during the call.
+        unsafe { object_of!(Tensor, rl_trainer_gradient(self.as_ptr(), text, len, &request)) }
     }
 
     /// Makes the optimizer step with the gradients as they are now; its event has the metrics.

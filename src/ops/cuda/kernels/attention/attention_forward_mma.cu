@@ -241,12 +241,8 @@ int attend_mma_pairs(int width) {
 }
 
 void attend_mma(cudaStream_t stream, const AttendParams& params) {
-  if (params.sizes.width <= 64)
-    attend_tiles<64>(stream, params);
-  else if (params.sizes.width <= 128)
-    attend_tiles<128>(stream, params);
-  else
-    attend_tiles<256>(stream, params);
+  with_kernel_width(params.sizes.width,
+                    [&](auto width) { attend_tiles<width>(stream, params); });
 }
 
 }  // namespace rl::cuda

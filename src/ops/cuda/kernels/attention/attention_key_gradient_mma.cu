@@ -193,12 +193,8 @@ int key_gradient_keys_mma(int width) {
 }
 
 void key_gradient_mma(cudaStream_t stream, const KeyGradientParams& params) {
-  if (params.in.sizes.width <= 64)
-    compute_tiles<64>(stream, params);
-  else if (params.in.sizes.width <= 128)
-    compute_tiles<128>(stream, params);
-  else
-    compute_tiles<256>(stream, params);
+  with_kernel_width(params.in.sizes.width,
+                    [&](auto width) { compute_tiles<width>(stream, params); });
 }
 
 }  // namespace rl::cuda

@@ -15,6 +15,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/dtype.h"
 
@@ -23,6 +24,14 @@ namespace rl::cuda {
 inline constexpr int kSplitTokens = 512;
 // The largest padded head size.
 inline constexpr int kMaxAttentionWidth = 256;
+
+// Calls f with the least width that kernels are made for and that is not below, as a constant.
+template <typename F>
+void with_kernel_width(int width, F&& f) {
+  if (width <= 64) return f(std::integral_constant<int, 64>());
+  if (width <= 128) return f(std::integral_constant<int, 128>());
+  f(std::integral_constant<int, kMaxAttentionWidth>());
+}
 
 // Head size and kv head of a call, with the rule which keys a row attends.
 struct AttentionSizes {

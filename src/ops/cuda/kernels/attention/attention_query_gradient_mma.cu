@@ -157,12 +157,8 @@ int query_gradient_pairs_mma(int width) {
 }
 
 void query_gradient_mma(cudaStream_t stream, const QueryGradientParams& params) {
-  if (params.in.sizes.width <= 64)
-    compute_tiles<64>(stream, params);
-  else if (params.in.sizes.width <= 128)
-    compute_tiles<128>(stream, params);
-  else
-    compute_tiles<256>(stream, params);
+  with_kernel_width(params.in.sizes.width,
+                    [&](auto width) { compute_tiles<width>(stream, params); });
 }
 
 }  // namespace rl::cuda

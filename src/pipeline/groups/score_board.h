@@ -21,6 +21,7 @@
 
 #include "buffer/ledger.h"
 #include "data/sample.h"
+#include "pipeline/flow/flow_rules.h"
 
 namespace rl {
 
@@ -35,7 +36,8 @@ class ScoreBoard {
   int64_t group_size() const { return group_size_; }
   bool owns(uint64_t sample_id) const { return sample_id >= first_id_; }
 
-  void open(uint64_t ordinal, int64_t data_row);
+  // steps_done: when its prompt was drawn.
+  void open(uint64_t ordinal, int64_t data_row, int64_t steps_done = 0);
   // A sample of an open group is generated. True if it now waits for a reward; deadline_ns < 0: no
   // deadline.
   bool finish(SamplePtr sample, int64_t deadline_ns);
@@ -81,6 +83,12 @@ class ScoreBoard {
   std::vector<SamplePtr> waiting() const;
   // True if every open group is complete, that is, all its samples are scored.
   bool decided() const;
+  // The groups that are neither dropped nor reserved. Those that were handed over are complete.
+  FlowGroups waiting_groups() const;
+  // Groups with samples that are not generated yet, drawn before so many steps were done.
+  std::vector<uint64_t> generating_since(int64_t steps_done) const;
+  // The samples of a group that are not generated yet.
+  std::vector<uint64_t> running(uint64_t ordinal) const;
 
   // The complete groups that have not been handed over, in order.
   std::vector<uint64_t> complete() const;
@@ -94,6 +102,8 @@ class ScoreBoard {
   void reserve(std::span<const SamplePtr> batch);
   void unreserve();
   void commit();
+  // The step has not trained on them: they end with this reason. detail: as of abandon().
+  void drop_reserved(DropReason reason, std::string_view detail);
   // Ends every open group with this reason. aborted: the samples that were running, with the
   // tokens they have so far. detail: for the message; if empty, the name of the reason.
   void abandon(DropReason reason, const std::vector<SamplePtr>& aborted,
@@ -124,6 +134,7 @@ class ScoreBoard {
   };
   struct Group {
     int64_t data_row = -1;
+    int64_t steps_done = 0;
     std::vector<Slot> slots;
     bool dropped = false;
     DropReason reason = DropReason::kNone;
@@ -141,6 +152,8 @@ class ScoreBoard {
   void refuse_non_finite(uint64_t sample_id, const char* what, double value);
   void refuse_closed(uint64_t sample_id, uint64_t ordinal);
   void leave_if_complete(uint64_t ordinal);
+  void note_abandoned(uint64_t ordinal, const Group& group, DropReason reason,
+                      std::string_view detail);
   void find_earliest_deadline();
 
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();

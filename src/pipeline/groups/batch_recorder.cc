@@ -1,5 +1,5 @@
 // A file of the same step, of an earlier attempt at it, is replaced.
-#include "pipeline/loop/batch_recorder.h"
+#include "pipeline/groups/batch_recorder.h"
 
 #include <utility>
 #include <vector>

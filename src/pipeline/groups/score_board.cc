@@ -1,5 +1,5 @@
 // score and fail look up their sample in one place, slot_to_score, so that both refuse alike.
-#include "pipeline/loop/score_board.h"
+#include "pipeline/groups/score_board.h"
 
 #include <algorithm>
 #include <cmath>
@@ -38,10 +38,11 @@ ScoreBoard::Group& ScoreBoard::find_open(uint64_t ordinal) {
   return found->second;
 }
 
-void ScoreBoard::open(uint64_t ordinal, int64_t data_row) {
+void ScoreBoard::open(uint64_t ordinal, int64_t data_row, int64_t steps_done) {
   ledger_.open_group(ordinal, group_size_);
   Group& g = groups_[ordinal];
   g.data_row = data_row;
+  g.steps_done = steps_done;
   g.slots.resize(static_cast<size_t>(group_size_));
   next_ordinal_ = ordinal + 1;
   ledger_.check_invariants();
@@ -301,13 +302,40 @@ void ScoreBoard::find_earliest_deadline() {
 }
 
 std::optional<int64_t> ScoreBoard::next_expiry() const {
-  if (earliest_ns_ == kNever) return std::nullopt;
+  if (earliest_ns_ == kNever || unscored_ + unreplied_ == 0) return std::nullopt;
   return earliest_ns_;
 }
 
 bool ScoreBoard::decided() const {
   return std::all_of(groups_.begin(), groups_.end(),
                      [&](const auto& item) { return item.second.scored == group_size_; });
+}
+
+FlowGroups ScoreBoard::waiting_groups() const {
+  FlowGroups out;
+  for (const auto& [ordinal, g] : groups_) {
+    if (g.dropped || g.reserved) continue;
+    (g.handed_over ? out.complete : out.unfinished).push_back(g.steps_done);
+  }
+  return out;
+}
+
+std::vector<uint64_t> ScoreBoard::generating_since(int64_t steps_done) const {
+  std::vector<uint64_t> out;
+  for (const auto& [ordinal, g] : groups_) {
+    const bool generates = !g.dropped && g.generated < group_size_;
+    if (generates && g.steps_done < steps_done) out.push_back(ordinal);
+  }
+  return out;
+}
+
+std::vector<uint64_t> ScoreBoard::running(uint64_t ordinal) const {
+  std::vector<uint64_t> ids;
+  const Group& g = groups_.at(ordinal);
+  for (uint32_t slot = 0; slot < g.slots.size(); ++slot) {
+    if (g.slots[slot].sample == nullptr) ids.push_back(sample_id(ordinal, slot));
+  }
+  return ids;
 }
 
 std::vector<uint64_t> ScoreBoard::complete() const {
@@ -365,6 +393,27 @@ void ScoreBoard::commit() {
   ledger_.check();
 }
 
+void ScoreBoard::note_abandoned(uint64_t ordinal, const Group& g, DropReason reason,
+                                std::string_view detail) {
+  dropped_.push_back({ordinal, g.data_row, reason,
+                      str("the step ended: ", detail.empty() ? drop_reason_name(reason) : detail)});
+  dropped_ordinals_.push_back(ordinal);
+  if (dropped_ordinals_.size() > kDroppedRemembered) dropped_ordinals_.pop_front();
+}
+
+void ScoreBoard::drop_reserved(DropReason reason, std::string_view detail) {
+  for (auto it = groups_.begin(); it != groups_.end();) {
+    if (!it->second.reserved) {
+      ++it;
+      continue;
+    }
+    ledger_.drop(it->first, reason, 0);
+    note_abandoned(it->first, it->second, reason, detail);
+    it = groups_.erase(it);
+  }
+  ledger_.check();
+}
+
 void ScoreBoard::abandon(DropReason reason, const std::vector<SamplePtr>& aborted,
                          std::string_view detail) {
   std::map<uint64_t, int64_t> running;
@@ -375,12 +424,7 @@ void ScoreBoard::abandon(DropReason reason, const std::vector<SamplePtr>& aborte
     }
     const DropReason why = g.dropped ? g.reason : reason;
     ledger_.drop(ordinal, why, running[ordinal]);
-    if (g.dropped) continue;
-    dropped_.push_back(
-        {ordinal, g.data_row, reason,
-         str("the step ended: ", detail.empty() ? drop_reason_name(reason) : detail)});
-    dropped_ordinals_.push_back(ordinal);
-    if (dropped_ordinals_.size() > kDroppedRemembered) dropped_ordinals_.pop_front();
+    if (!g.dropped) note_abandoned(ordinal, g, reason, detail);
   }
   groups_.clear();
   unscored_ = unreplied_ = 0;

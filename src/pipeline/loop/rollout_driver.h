@@ -1,0 +1,77 @@
+// The rollout of a pipeline: what its producer does (pipeline/flow), by prompts, engine, scores and
+// filters. The host's pause and stop take effect before each forward and in each wait. The loop's
+// thread alone uses it.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <span>
+
+#include "pipeline/flow/ports.h"
+#include "pipeline/loop/control.h"
+#include "pipeline/loop/generation.h"
+#include "pipeline/loop/group_filter.h"
+#include "pipeline/loop/phase_arena.h"
+#include "pipeline/loop/prompt_supply.h"
+#include "pipeline/loop/run_state.h"
+#include "pipeline/loop/scoring.h"
+#include "pipeline/loop/step_record.h"
+
+namespace rl {
+
+class RolloutDriver final : public RolloutPort, public WaitPort {
+ public:
+  struct Uses {
+    Control& control;
+    LoadedModel& model;
+    const PhaseArena& phases;
+    PromptSupply& prompts;
+    Scoring& scoring;
+    Generation& generation;
+    const RunProgress& progress;
+  };
+  explicit RolloutDriver(const Uses& uses);
+
+  // Before the run: its next prompts are those of the state that it continues.
+  void begin(const RunState& state);
+  // Ordinal of the next prompt, but for those that a checkpoint left open.
+  uint64_t next_ordinal() const { return next_ordinal_; }
+  const FlowRules& rules() const { return rules_; }
+  // After a change of options.
+  void set_rules();
+  GroupFilter& filter() { return filter_; }
+  StepRecord& step() { return step_; }
+  bool generates() const;  // responses are generated, not read from the data
+
+  FlowGroups groups() override { return uses_.scoring.groups(); }
+  int64_t draw(int64_t count, bool all) override;
+  bool source_ended() override { return source_ended_; }
+  bool can_generate() override { return uses_.generation.can_advance(); }
+  bool generating() override { return uses_.generation.active(); }
+  Turn generate() override;
+  bool decide() override;
+  FlowJudged commit() override;
+  void end_batch(int64_t rounds, int64_t not_replaced) override;
+  int64_t max_rounds() override;
+  void hold_back(bool held) override;
+  int64_t num_bound() override;
+  void cancel_drawn_before(int64_t steps_done) override;
+
+  uint64_t num_changes() override;
+  Turn wait(uint64_t seen) override;
+
+ private:
+  const Settings& settings() const { return uses_.control.settings(); }
+  int64_t now() const { return uses_.model.runtime().clock().now_ns(); }
+  void open(const Prompt& prompt, uint64_t ordinal);
+
+  const Uses uses_;
+  FlowRules rules_;
+  GroupFilter filter_;
+  StepRecord step_;
+  uint64_t next_ordinal_ = 0;
+  std::deque<uint64_t> reopened_;  // drawn before the checkpoint, and to be drawn again
+  bool source_ended_ = false;
+  int64_t generated_ns_ = 0;  // when the last forward ended
+};
+
+}  // namespace rl

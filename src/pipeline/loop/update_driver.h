@@ -1,0 +1,62 @@
+// The training of a pipeline: what its consumer does (pipeline/flow), by the policy update, and the
+// events, records and checkpoints of a step. The loop's thread alone uses it.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "pipeline/flow/ports.h"
+#include "pipeline/loop/checkpoints.h"
+#include "pipeline/loop/evaluation.h"
+#include "pipeline/loop/rollout_driver.h"
+#include "pipeline/loop/run_files.h"
+
+namespace rl {
+
+class UpdateDriver final : public UpdatePort {
+ public:
+  struct Uses {
+    Control& control;
+    LoadedModel& model;
+    const PhaseArena& phases;
+    const PromptSupply& prompts;
+    Scoring& scoring;
+    Generation& generation;
+    RunFiles& files;
+    Checkpoints& checkpoints;
+    Evaluation& evaluation;
+    RunProgress& progress;
+    RolloutDriver& rollout;
+  };
+  explicit UpdateDriver(const Uses& uses) : uses_(uses) {}
+  // The run is over; a step that failed may have been under way.
+  void end() { write_.reset(); }
+
+  FlowProgress progress() override;
+  bool needs_engine() override;
+  Turn between_steps() override;
+  int64_t drop_stale() override;
+  Turn begin(int64_t groups) override;
+  Turn next() override;
+  void publish() override;
+
+ private:
+  const Settings& settings() const { return uses_.control.settings(); }
+  StepRecord& step() { return uses_.rollout.step(); }
+  int64_t now() const { return uses_.model.runtime().clock().now_ns(); }
+  void apply_options();
+  void begin_step();
+  bool has_steps_left() const;
+  void abandon();
+  void finish(UpdateResult done);
+  std::shared_ptr<StepEvent> commit();
+  MetricList step_metrics();
+
+  const Uses uses_;
+  std::vector<SamplePtr> batch_;  // of the step in progress
+  std::optional<LoadedModel::WriteLease> write_;
+  bool training_ = false;
+  int64_t trained_ns_ = 0;  // when its weights were trained
+};
+
+}  // namespace rl
