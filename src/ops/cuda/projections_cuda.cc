@@ -108,7 +108,7 @@ void project_gated_backward(Compute& compute, const ProjectGatedBackwardArgs& a)
                                  .ffn = ffn,
                                  .activation = a.activation});
   });
-  if (a.h != nullptr) glu_rows(compute, {a.gate_up, a.h, a.rows, ffn, a.activation});
+  if (a.h != nullptr) cuda::glu_rows(compute, {a.gate_up, a.h, a.rows, ffn, a.activation});
 }
 
 }  // namespace rl::cuda
