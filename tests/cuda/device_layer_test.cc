@@ -124,7 +124,8 @@ TEST_F(CudaLayer, APinnedArenaIsZeroMemoryOfTheHost) {
 
 TEST_F(CudaLayer, ScratchIsAStackThatNamesWhatDoesNotFit) {
   ArenaLedger ledger = ledger_of(Space::kScratch);
-  cuda::Scratch scratch(Arena("scratch", 4096, Touch::kLater, &ledger));
+  const Arena arena("scratch", 4096, Touch::kLater, &ledger);
+  cuda::Scratch scratch(arena.span());
   std::byte* const first = scratch.take(100);
   const uint64_t mark = scratch.taken();
   std::byte* const second = scratch.take(100);
@@ -144,7 +145,8 @@ TEST_F(CudaLayer, ScratchThatWasGivenBackIsNotTheOpsAnyMore) {
     begin(1);
     {
       ArenaLedger ledger = ledger_of(Space::kScratch);
-      cuda::Scratch scratch(Arena("scratch", 4096, Touch::kLater, &ledger));
+      const Arena arena("scratch", 4096, Touch::kLater, &ledger);
+      cuda::Scratch scratch(arena.span());
       const cuda::Stream stream(0);
       std::byte* const piece = scratch.take(100);
       if (!late) RL_CUDA(cudaMemsetAsync(piece, 0, 100, stream.get()));

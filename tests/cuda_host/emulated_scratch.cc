@@ -38,12 +38,13 @@ std::byte* Scratch::take(uint64_t bytes) {
   if (whole > left()) {
     throw Error(Code::kResourceExhausted,
                 str("scratch of the device: an op needs ", bytes, " bytes beside ", taken_,
-                    " that it has, of ", arena_.bytes(), " reserved"));
+                    " that it has, of ", memory_.size(), " reserved"));
   }
   const std::lock_guard lock(emulated::emulator_mutex());
   std::vector<Piece>& own = pieces()[this];
   if (taken_ == 0) own.clear();  // an earlier object's
-  void* const data = bytes == 0 ? arena_.data() : allocate(emulated::Memory::kDevice, bytes, false);
+  void* const data =
+      bytes == 0 ? memory_.data() : allocate(emulated::Memory::kDevice, bytes, false);
   RL_CHECK(data != nullptr);
   if (bytes != 0) own.push_back({taken_, data});
   taken_ += whole;

@@ -16,12 +16,11 @@ import header  # noqa: E402
 COMMENTS = {".go": r"//.*", ".c": r"//.*", ".rs": r"//.*", ".py": r'#.*|(?s:""".*?""")'}
 # How a language names a field; Python's records and loops have it as a word.
 FIELDS = {"Go": r"[.>]_?{}\b", "Rust": r"\.{}_?\b|\b{}: ", "Python": r"\b{}\b"}
-NO_STREAM = {"stream": "the CPU has no streams"}
 NO_MEMORY = {name: "memory of a host is C's"
              for name in ("allocator", "allocate", "release", "decommit")}
 FIELDS_LEFT_OUT = {
-    "Go": {"num_eos_ids": "Model.EosIDs is a slice", **NO_STREAM, **NO_MEMORY},
-    "Rust": {"num_eos_ids": "Model::eos_ids is a vector", **NO_STREAM},
+    "Go": {"num_eos_ids": "Model.EosIDs is a slice", **NO_MEMORY},
+    "Rust": {"num_eos_ids": "Model::eos_ids is a vector"},
     "Python": {"prompt_text_len": "records read a text with its length", **NO_MEMORY},
 }
 # The functions of _raw.py that Python calls by the kind of handle.

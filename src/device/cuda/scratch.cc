@@ -11,9 +11,9 @@ std::byte* Scratch::take(uint64_t bytes) {
   if (whole > left()) {
     throw Error(Code::kResourceExhausted,
                 str("scratch of the device: an op needs ", bytes, " bytes beside ", taken_,
-                    " that it has, of ", arena_.bytes(), " reserved"));
+                    " that it has, of ", memory_.size(), " reserved"));
   }
-  std::byte* const data = arena_.data() + taken_;
+  std::byte* const data = memory_.data() + taken_;
   taken_ += whole;
   return data;
 }

@@ -24,16 +24,11 @@ void check_aligned(const void* q, const std::byte* pool) {
   RL_CHECK(reinterpret_cast<uintptr_t>(q) % 16 == 0 && reinterpret_cast<uintptr_t>(pool) % 16 == 0);
 }
 
-template <typename T>
-const T* upload(CudaCompute& gpu, const std::vector<T>& values) {
-  return gpu.upload(std::span<const T>(values));
-}
-
 // Computes tiles of at most `pairs` pairs.
 void attend_tiles(CudaCompute& gpu, AttendParams p, std::span<const AttentionTile> tiles,
                   int32_t pairs, bool mma) {
   if (tiles.empty()) return;
-  p.tiles = gpu.upload(tiles);
+  p.tiles = gpu.upload_table(tiles);
   p.num_tiles = static_cast<int64_t>(tiles.size());
   p.tile_pairs = pairs;
   if (mma)
@@ -65,8 +60,8 @@ void attend(Compute& compute, const AttendArgs& args) {
   const bool mma = uses_mma(a.shape, a.products);
   const AttentionRuns runs = runs_of_calls(args.work.by_sequence(), a.shape.block_size);
   const int32_t pairs = mma ? attend_mma_pairs(sizes.width) : kAttendFmaPairs;
-  const auto* device_runs = upload(gpu, runs.runs);
-  const auto* blocks = upload(gpu, runs.blocks);
+  const auto* device_runs = gpu.upload_table(runs.runs);
+  const auto* blocks = gpu.upload_table(runs.blocks);
   const int64_t partial_floats = a.shape.kv_heads * (a.shape.padded_dim() + 2);
   const int64_t most = std::min(kMostSplitRows * a.shape.group(),
                                 gpu.scratch_rows(partial_floats * int64_t{sizeof(float)}) / 2);
@@ -82,7 +77,7 @@ void attend(Compute& compute, const AttendArgs& args) {
       .partial_values = gpu.scratch<float>(split.partial_pairs * a.shape.kv_heads * sizes.width),
       .partial_states = gpu.scratch<float>(split.partial_pairs * a.shape.kv_heads * 2)};
   attend_all(gpu, p, split.tiles, mma);
-  attend_merged(gpu.stream(), {sizes, device_runs, upload(gpu, split.merged),
+  attend_merged(gpu.stream(), {sizes, device_runs, gpu.upload_table(split.merged),
                                static_cast<int64_t>(split.merged.size()), p.partial_values,
                                p.partial_states, a.out, a.lse});
 }
@@ -103,16 +98,17 @@ void attend_backward(Compute& compute, const AttendBackwardArgs& args) {
   float* const delta = gpu.scratch<float>(places);
   attention_delta(gpu.stream(), {a.out, a.d_out, delta, a.shape.dtype, places, sizes.head_dim});
   const AttentionGradientInputs in{.sizes = sizes,
-                                   .runs = upload(gpu, tiles.runs.runs),
-                                   .blocks = upload(gpu, tiles.runs.blocks),
+                                   .runs = gpu.upload_table(tiles.runs.runs),
+                                   .blocks = gpu.upload_table(tiles.runs.blocks),
                                    .q = a.q,
                                    .pool = a.pool,
                                    .lse = a.lse,
                                    .delta = delta,
                                    .d_out = a.d_out};
-  const QueryGradientParams query{in, upload(gpu, queries), static_cast<int64_t>(queries.size()),
-                                  a.dqkv};
-  const KeyGradientParams key{in, upload(gpu, tiles.keys), static_cast<int64_t>(tiles.keys.size())};
+  const QueryGradientParams query{in, gpu.upload_table(queries),
+                                  static_cast<int64_t>(queries.size()), a.dqkv};
+  const KeyGradientParams key{in, gpu.upload_table(tiles.keys),
+                              static_cast<int64_t>(tiles.keys.size())};
   if (mma) {
     query_gradient_mma(gpu.stream(), query);
     key_gradient_mma(gpu.stream(), key);

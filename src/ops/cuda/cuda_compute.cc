@@ -15,6 +15,11 @@ namespace {
 // Left to uploads when an op takes its rows in parts.
 constexpr uint64_t kScratchMargin = uint64_t{1} << 20;
 
+// Of the workspace, what tables of batches may take.
+uint64_t table_bytes(const CudaOptions& options) {
+  return options.scratch_bytes / 16 / Scratch::kAlignment * Scratch::kAlignment;
+}
+
 }  // namespace
 
 CudaCompute::CudaCompute(const Device& device, int device_index, Executor& executor, Dtype dtype,
@@ -26,8 +31,10 @@ CudaCompute::CudaCompute(const Device& device, int device_index, Executor& execu
       scratch_source_(memory_of(Space::kScratch, device_index)),
       staging_source_(memory_of(Space::kPinned, device_index)),
       stream_(device_index),
-      scratch_(Arena("matmul workspace", options.scratch_bytes, Touch::kLater,
-                     {ledger, scratch_source_.get()})),
+      workspace_("matmul workspace", options.scratch_bytes, Touch::kLater,
+                 {ledger, scratch_source_.get()}),
+      tables_(workspace_.span().first(table_bytes(options))),
+      scratch_(workspace_.span().subspan(table_bytes(options))),
       staging_(device_index, Arena(kCopyStaging, options.staging_bytes, Touch::kNow,
                                    {ledger, staging_source_.get()})) {
   const DeviceScope scope(device_index);
@@ -36,7 +43,10 @@ CudaCompute::CudaCompute(const Device& device, int device_index, Executor& execu
 }
 
 // The memory that is freed next may still be in use by the stream.
-CudaCompute::~CudaCompute() { static_cast<void>(cudaStreamSynchronize(stream())); }
+CudaCompute::~CudaCompute() {
+  tables_.forget();
+  static_cast<void>(cudaStreamSynchronize(stream()));
+}
 
 void CudaCompute::lose(const Error& fault) {
   const std::lock_guard lock(lost_mutex_);
@@ -115,6 +125,11 @@ int64_t CudaCompute::scratch_rows(int64_t row_bytes) const {
   const uint64_t left = scratch_.left(), margin = std::min(kScratchMargin, left / 4);
   return std::max<int64_t>(1,
                            static_cast<int64_t>(left - margin) / std::max<int64_t>(1, row_bytes));
+}
+
+const std::byte* CudaCompute::kept_table(std::span<const std::byte> bytes) {
+  return tables_.get(
+      bytes, [&](std::byte* to) { staging_.upload(bytes.data(), to, bytes.size(), stream()); });
 }
 
 void CudaCompute::upload_to(const void* host, void* device, uint64_t bytes) {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/function_ref.h"
 #include "device/cuda/ranges.h"
@@ -17,6 +18,7 @@
 #include "device/cuda/staging.h"
 #include "device/cuda/streams.h"
 #include "ops/compute.h"
+#include "ops/cuda/batch_tables.h"
 
 namespace rl::cuda {
 
@@ -64,6 +66,8 @@ class CudaCompute final : public Compute {
   // How many rows of so many bytes fit into the scratch that is left, less 1 MiB; at least one.
   int64_t scratch_rows(int64_t row_bytes) const;
   Scratch& scratch_memory() { return scratch_; }
+  // Before each op that takes scratch.
+  void begin_op() { tables_.begin_op(); }
 
   // A copy of a host array in scratch, complete in the stream's order. The host array may change
   // when the call returns. An array without elements gives null.
@@ -77,6 +81,18 @@ class CudaCompute final : public Compute {
   template <typename T>
   const T* upload(std::span<T> values) {
     return upload(std::span<const T>(values));
+  }
+  // The same of a table of the batch, which an op of every layer uploads: once, if there is room,
+  // and then read where it is. Valid until the op ends.
+  template <typename T>
+  const T* upload_table(std::span<const T> values) {
+    if (values.empty()) return nullptr;
+    const std::byte* const kept = kept_table(std::as_bytes(values));
+    return kept != nullptr ? reinterpret_cast<const T*>(kept) : upload(values);
+  }
+  template <typename T>
+  const T* upload_table(const std::vector<T>& values) {
+    return upload_table(std::span<const T>(values));
   }
   // Copies to memory of the device that is not scratch.
   void upload_to(const void* host, void* device, uint64_t bytes);
@@ -93,6 +109,7 @@ class CudaCompute final : public Compute {
  private:
   // Runs calls of CUDA with the device current; a fault is remembered.
   void call(FunctionRef<void()> calls);
+  const std::byte* kept_table(std::span<const std::byte> bytes);  // null: there is no room
 
   const int device_index_;
   Executor& executor_;
@@ -102,6 +119,8 @@ class CudaCompute final : public Compute {
   // Where the two reservations below come from.
   const std::shared_ptr<MemorySource> scratch_source_, staging_source_;
   Stream stream_;
+  const Arena workspace_;  // tables of batches, then scratch
+  BatchTables tables_;
   Scratch scratch_;
   Staging staging_;
   std::unique_ptr<Products> products_;

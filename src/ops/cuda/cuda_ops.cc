@@ -21,6 +21,7 @@ void enter(const char* name, void (*twin)(Compute&, const Args&), Compute& compu
     if constexpr (std::is_same_v<Args, CopyBytesArgs>) {
       twin(compute, args);
     } else {
+      gpu.begin_op();
       const cuda::ScratchScope scratch(gpu);
       twin(compute, args);
     }

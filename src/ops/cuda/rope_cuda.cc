@@ -1,5 +1,5 @@
-// The host has the table of angles. Of it an op takes the rows between its first and last position,
-// or the rows of its tokens if these are fewer.
+// The host has the table of angles. Of it a batch takes the rows between its first and last
+// position, or the rows of its tokens if these are fewer.
 #include "ops/cuda/rope_cuda.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ const float* upload_rows(CudaCompute& gpu, const std::vector<float>& table, int6
     const auto first = table.begin() + place.position * half;
     rows.insert(rows.end(), first, first + half);
   }
-  return gpu.upload(std::span<const float>(rows));
+  return gpu.upload_table(rows);
 }
 
 Angles upload_angles(CudaCompute& gpu, const RopeTable& table, std::span<const RowPlace> places) {
@@ -47,11 +47,11 @@ Angles upload_angles(CudaCompute& gpu, const RopeTable& table, std::span<const R
   }
   const auto rows_of = [&](const std::vector<float>& all) {
     if (!range) return upload_rows(gpu, all, table.half, places);
-    return gpu.upload(
+    return gpu.upload_table(
         std::span<const float>(all).subspan(static_cast<size_t>(first.position * table.half),
                                             static_cast<size_t>(positions * table.half)));
   };
-  return {gpu.upload(std::span<const RowTurn>(turns)), rows_of(table.cos), rows_of(table.sin)};
+  return {gpu.upload_table(turns), rows_of(table.cos), rows_of(table.sin)};
 }
 
 std::span<const RowPlace> places_of(const RowPlace* places, int64_t rows) {
@@ -69,9 +69,9 @@ void add_sums(CudaCompute& gpu, const BackwardWork& work, float* to, const Atten
     prefixes.back().end_part = part + 1;
     parts.push_back(sums);
   });
-  add_prefix_sums(gpu.stream(), {.prefixes = gpu.upload(std::span<const PrefixSums>(prefixes)),
+  add_prefix_sums(gpu.stream(), {.prefixes = gpu.upload_table(prefixes),
                                  .count = static_cast<int64_t>(prefixes.size()),
-                                 .parts = gpu.upload(std::span<const float* const>(parts)),
+                                 .parts = gpu.upload_table(parts),
                                  .width = 2 * s.kv_heads * s.head_dim,
                                  .to = to + s.heads * s.head_dim,
                                  .stride = (s.heads + 2 * s.kv_heads) * s.head_dim});
@@ -120,8 +120,7 @@ void copy_partial_blocks(Compute& compute, const CopyPartialBlocksArgs& a) {
     blocks.push_back(
         {prefix.blocks[at], s.blocks[at], static_cast<int32_t>(s.first_position % size)});
   }
-  copy_partial_blocks(gpu.stream(), {heads_of_row(a.shape), a.pool,
-                                     gpu.upload(std::span<const PartialBlock>(blocks)),
+  copy_partial_blocks(gpu.stream(), {heads_of_row(a.shape), a.pool, gpu.upload_table(blocks),
                                      static_cast<int64_t>(blocks.size())});
 }
 
