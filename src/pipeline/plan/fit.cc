@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "pipeline/config/runtime_options.h"
 
@@ -54,10 +57,16 @@ bool is_valid(const PlanRequest& request) {
 struct EnginePart {
   double seconds = kNever;
   uint64_t rollout = 0, samples = 0;  // bytes
+  std::optional<EngineSettings> settings;
 };
 struct TrainerPart {
   double seconds = kNever;
   uint64_t held = 0, train = 0;  // bytes: throughout, but for samples; and of the smallest training
+  bool apart = false;  // the engine has a workspace of its own
+};
+// Of a choice of the trainer's rows, with the engine of the combination that is planned.
+struct Planners {
+  Planner planner, sizes;
 };
 
 struct Combination {
@@ -78,16 +87,16 @@ class Search {
   }
 
   // Nothing if none fits.
-  std::optional<PlanRequest> best() const {
+  std::optional<PlanRequest> best() {
     std::optional<PlanRequest> found;
     double seconds = kNever;
     for (const Combination& c : combinations()) {
       if (c.least >= seconds) break;
+      const double time = time_in_budget(c);
+      if (time >= seconds) continue;
       const auto changed =
           turned(request_, {&both_[c.both], &engine_[c.engine], &trainer_[c.trainer]});
-      if (!changed) continue;
-      const double time = time_in_budget(*changed);
-      if (time >= seconds || !is_valid(*changed)) continue;
+      if (!changed || !is_valid(*changed)) continue;
       seconds = time;
       found = changed;
     }
@@ -118,14 +127,27 @@ class Search {
   }
 
   // kNever for a plan that does not fit, or that sizes make impossible.
-  double time_in_budget(const PlanRequest& request) const {
+  double time_in_budget(const Combination& c) {
     try {
-      const Planner p = request.planner();
-      if (deficit_of(p, usable_budget(request.settings)).sum() != 0) return kNever;
-      return step_seconds(p, chosen_sizes(request, p), rates_).total();
+      Planners& now = planners(c);
+      const EngineSettings& engine = *engines_[c.both][c.engine].settings;
+      now.planner.set_engine(engine);
+      if (deficit_of(now.planner, usable_budget(request_.settings)).sum() != 0) return kNever;
+      now.sizes.set_engine(engine);
+      return step_seconds(now.planner, chosen_sizes(now.planner, now.sizes), rates_).total();
     } catch (const Error&) {
       return kNever;
     }
+  }
+  // A trainer's memory is the same beside all engines, and takes longest to plan.
+  Planners& planners(const Combination& c) {
+    const auto [at, is_new] = planners_.try_emplace({c.both, c.trainer});
+    if (is_new) {
+      const PlanRequest request = turned(request_, {&both_[c.both], &trainer_[c.trainer]}).value();
+      at->second = std::make_unique<Planners>(Planners{request.planner(), request.size_planner()});
+    }
+    if (at->second == nullptr) throw Error(Code::kOutOfRange, "no trainer has such sizes");
+    return *at->second;
   }
 
   // Seconds are without a limit of memory; kNever for what options refuse, and for engines that
@@ -135,7 +157,8 @@ class Search {
       const Planner p = turned(request_, {&both, &engine}).value().planner();
       const uint64_t budget = usable_budget(p.settings());
       if (budget != 0 && deficit_of(p, budget).share != 0) return {};
-      return {unlimited(p).rollout, p.rollout_bytes(p.min_blocks()), p.sample_bytes()};
+      return {unlimited(p).rollout, p.rollout_bytes(p.min_blocks()), p.sample_bytes(),
+              p.settings().engine};
     } catch (const std::exception&) {
       return {};
     }
@@ -146,7 +169,8 @@ class Search {
       const StepSeconds s = unlimited(p);
       const uint64_t held =
           p.always_bytes() + (p.has_own_memory() ? 0 : p.baseline_bytes() - p.sample_bytes());
-      return {s.logprob + s.train + s.update + s.publish, held, p.train_bytes(p.min_tokens())};
+      return {s.logprob + s.train + s.update + s.publish, held, p.train_bytes(p.min_tokens()),
+              p.has_workspaces_apart()};
     } catch (const std::exception&) {
       return {};
     }
@@ -157,17 +181,16 @@ class Search {
 
   bool can_fit(const EnginePart& e, const TrainerPart& t) const {
     const uint64_t budget = usable_budget(request_.settings);
-    const uint64_t phases =
-        request_.use == PlanUse::kParts ? e.rollout + t.train : std::max(e.rollout, t.train);
+    const uint64_t phases = t.apart ? e.rollout + t.train : std::max(e.rollout, t.train);
     const uint64_t samples = request_.device->has_own_memory() ? 0 : e.samples;
     return budget == 0 || t.held + samples + phases <= budget;
   }
 
   // Those that options allow and whose smallest plan fits, the fastest first.
-  std::vector<Combination> combinations() const {
+  std::vector<Combination> combinations() {
     std::vector<Combination> all;
     for (uint32_t b = 0; b < both_.size(); ++b) {
-      std::vector<EnginePart> engines;
+      std::vector<EnginePart>& engines = engines_.emplace_back();
       std::vector<TrainerPart> trainers;
       for (const Turned& e : engine_) engines.push_back(engine_part(both_[b], e));
       for (const Turned& t : trainer_) trainers.push_back(trainer_part(both_[b], t));
@@ -186,6 +209,8 @@ class Search {
   const MachineRates rates_;
   std::vector<RowTurns> turns_;
   std::vector<Turned> both_, engine_, trainer_;
+  std::vector<std::vector<EnginePart>> engines_;  // by choice of both, then of the engine
+  std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<Planners>> planners_;
 };
 
 }  // namespace

@@ -280,13 +280,13 @@ void set_lent_gradients(const Planner& p, MemoryPlan& plan) {
 // Chooses the engines' blocks and the rows of a micro-batch. If engines and training do not share
 // bytes, the blocks come first: all that engine.memory_fraction allows next to the smallest
 // training.
-void choose_sizes(const PlanRequest& request, const Planner& p, uint64_t budget, MemoryPlan& plan) {
+void choose_sizes(const Planner& p, const Planner& sizes, MemoryPlan& plan) {
   const bool apart = p.has_workspaces_apart();
-  const Planner sizes = request.size_planner();
+  const uint64_t budget = usable_budget(p.settings());
   const auto engines = static_cast<uint64_t>(p.num_engines());
   const auto size_engines = [&](const Planner& by, uint64_t shared, uint64_t beside) {
     plan.engine = p.engine();
-    plan.engine.num_blocks = choose_blocks(request.settings, by, budget, shared, beside);
+    plan.engine.num_blocks = choose_blocks(p.settings(), by, budget, shared, beside);
     plan.num_engines = p.num_engines();
     plan.kv_bytes = engines * p.kv_bytes(plan.engine.num_blocks);
     plan.engine_workspace_bytes = engines * p.engine_workspace();
@@ -325,9 +325,9 @@ PlanDeficit deficit_of(const Planner& p, uint64_t budget) {
   return {lack(p.min_total(), budget), share, host};
 }
 
-StepSizes chosen_sizes(const PlanRequest& request, const Planner& planner) {
+StepSizes chosen_sizes(const Planner& planner, const Planner& sizes) {
   MemoryPlan plan;
-  choose_sizes(request, planner, usable_budget(request.settings), plan);
+  choose_sizes(planner, sizes, plan);
   return {plan.max_tokens, plan.engine.num_blocks};
 }
 
@@ -343,7 +343,7 @@ MemoryPlan lay_out(const PlanRequest& request) {
   plan.arenas = p.always();
   plan.outside = p.outside();
   plan.baseline_bytes = p.baseline_bytes();
-  choose_sizes(request, p, usable_budget(settings), plan);
+  choose_sizes(p, request.size_planner(), plan);
   describe_phase(p, plan, request.use);
   for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;
   plan.total_bytes = plan.device_bytes() + plan.budgeted_baseline();

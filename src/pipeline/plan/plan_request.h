@@ -44,8 +44,9 @@ struct PlanDeficit {
 // budget: the usable one; 0: no limit.
 PlanDeficit deficit_of(const Planner& planner, uint64_t budget);
 
-// The micro-batch and the KV blocks that the plan of such options has.
-StepSizes chosen_sizes(const PlanRequest& request, const Planner& planner);
+// The micro-batch and the KV blocks that the plan of such options has. sizes: the request's
+// size_planner().
+StepSizes chosen_sizes(const Planner& planner, const Planner& sizes);
 
 // The plan without knobs, of options that have no violation and no deficit.
 MemoryPlan lay_out(const PlanRequest& request);

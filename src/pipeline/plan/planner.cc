@@ -73,14 +73,10 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
       max_model_len_(effective_model_len(settings, config_.max_position)),
       longest_trained_(has_trainer() ? trained_length(settings, max_model_len_) : max_model_len_),
       max_new_tokens_(std::max(settings.sampling.max_new_tokens, settings.eval.max_new_tokens)),
-      samples_(samples_at_once(settings, use)),
       fixed_tokens_(fixed_tokens_of(settings, longest_trained_)),
-      num_engines_(settings.engine.num_engines),
       batch_(batch_rules_from(settings)),
-      kv_(kv_shape(config_, compute_, kv_format_of(settings, compute_))),
-      engine_(engine_options_from(settings, max_model_len_)) {
-  engine_.swap_blocks = swap_blocks_of(settings, kv_);
-  engine_.swap_apart = device_.has_own_memory();
+      kv_(kv_shape(config_, compute_, kv_format_of(settings, compute_))) {
+  set_engine(settings.engine);
   const uint64_t workspace = device_.workspace_bytes(threads_);
   if (workspace != 0) add("", "matmul workspace", workspace);
   const uint64_t staging = device_.host_workspace_bytes(threads_);
@@ -91,6 +87,15 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
   if (settings.model.compute_copies > 1) add_second_copy();
   for (size_t i = first_weights; i < always_.size(); ++i) weight_bytes_ += always_[i].bytes;
   if (has_trainer()) add_training();
+}
+
+void Planner::set_engine(const EngineSettings& engine) {
+  settings_.engine = engine;
+  samples_ = samples_at_once(settings_, use_);
+  num_engines_ = engine.num_engines;
+  engine_ = engine_options_from(settings_, max_model_len_);
+  engine_.swap_blocks = swap_blocks_of(settings_, kv_);
+  engine_.swap_apart = device_.has_own_memory();
 }
 
 void Planner::add(const char* role, const char* name, uint64_t bytes) {

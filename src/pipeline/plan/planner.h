@@ -29,6 +29,9 @@ class Planner {
   Planner(const Settings& settings, const PlanModels& models, PlanUse use, int threads = 0,
           const Device& device = cpu_device());
 
+  // The same with other options of the engine, which nothing of a trainer depends on.
+  void set_engine(const EngineSettings& engine);
+
   const Settings& settings() const { return settings_; }
   const ModelConfig& config() const { return config_; }
   const KvShape& kv() const { return kv_; }
@@ -124,7 +127,7 @@ class Planner {
   int64_t group_blocks() const;
   KvShape teacher_kv() const;
 
-  const Settings settings_;
+  Settings settings_;
   const ModelConfig config_;
   const std::optional<ModelConfig> teacher_, reward_;
   const Device& device_;
