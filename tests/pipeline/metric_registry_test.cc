@@ -123,6 +123,31 @@ void score_too_high(Pipeline& p, const SamplePtr& s) {
   p.score(s->id, s->slot % 2 == 0 ? 1e300 : -1e300);
 }
 
+void score_unless_late(Pipeline& p, const SamplePtr& s) {
+  try {
+    p.score(s->id, testing::low_id_reward(*s));
+  } catch (const Error& e) {
+    if (e.code != Code::kLate) throw;
+  }
+}
+
+// Groups are cancelled when weights are published, and the steps after that say so.
+void serve_with_cancelled_groups(std::vector<Emitted>& out) {
+  const TempDir dir;
+  const Scenario scenario{
+      .name = "groups that are cancelled",
+      .assignments = {"pipeline.mode=async", "model.compute_copies=2",
+                      "pipeline.partial_rollout=true", "pipeline.max_off_policy_steps=0",
+                      "trainer.max_tokens_per_device=48", "sampling.max_new_tokens=24",
+                      "pipeline.total_steps=4"},
+      .adds = {"ahead", "dropped_cancelled"}};
+  Rig rig(options_of(scenario, dir));
+  rig.on_score = score_unless_late;
+  const RunLog log = rig.start_and_serve();
+  ASSERT_EQ(log.steps.size(), 4u);
+  out.push_back({scenario.name, "step", conditions_of(scenario), names_of(log.steps[3])});
+}
+
 // The bound on the age of samples is lowered while a batch is generated.
 void serve_with_a_lower_bound(std::vector<Emitted>& out) {
   const TempDir dir;
@@ -154,6 +179,7 @@ const std::vector<Emitted>& emitted() {
           out);
     serve_without_checkpoints(out);
     serve_with_async_checkpoints(out);
+    serve_with_cancelled_groups(out);
     serve_with_a_lower_bound(out);
     return out;
   }();

@@ -74,14 +74,6 @@ inline void score_in_part(Pipeline& p, const SamplePtr& s) {
   if (s->ordinal > 1) p.score(s->id, low_id_reward(*s));
 }
 
-inline void score_unless_late(Pipeline& p, const SamplePtr& s) {
-  try {
-    p.score(s->id, low_id_reward(*s));
-  } catch (const Error& e) {
-    if (e.code != Code::kLate) throw;
-  }
-}
-
 inline std::vector<Scenario> scenarios() {
   const Texts corrections = {"algo.correction.rs=token_k1", "algo.correction.rs_bounds=0.5_2",
                              "algo.correction.veto=1e-4", "algo.correction.decoupled=true"};
@@ -107,14 +99,6 @@ inline std::vector<Scenario> scenarios() {
        .assignments = {"pipeline.mode=one_step_off", "model.compute_copies=2",
                        "pipeline.total_steps=2"},
        .adds = {"ahead"}},
-      {.name = "groups that are cancelled",
-       .assignments = {"pipeline.mode=async", "model.compute_copies=2",
-                       "pipeline.partial_rollout=true", "pipeline.max_off_policy_steps=0",
-                       "trainer.max_tokens_per_device=48", "sampling.max_new_tokens=24",
-                       "pipeline.total_steps=3"},
-       .adds = {"ahead"},
-       .on_score = score_unless_late,
-       .timed = true},
       {.name = "filtered groups",
        .assignments = {"pipeline.filter=mean", "pipeline.filter_max_rounds=1"},
        .on_score = score_by_ordinal},

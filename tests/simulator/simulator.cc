@@ -165,6 +165,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
 
   int64_t draw(int64_t count, bool all) override {
     fail_now();
+    require(!at_boundary_, "a prompt is drawn before what is due between two steps");
     int64_t drawn = 0;
     for (; drawn < count && !reopened_.empty(); ++drawn) {
       open(reopened_.front());
@@ -265,6 +266,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
       evaluated_ = done;
     }
     if (script_.saves(done)) disk_ = here_;
+    at_boundary_ = false;
     return done < script_.total_steps && !stops_ ? Turn::kWorked : Turn::kEnd;
   }
 
@@ -319,6 +321,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
     if (options_.bug == Bug::kDropsSilently) store_.take(1);
     training_ = false;
     ++here_.state.step;
+    at_boundary_ = true;
     save_state();
     batch_.clear();
   }
@@ -563,6 +566,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   uint64_t next_ordinal_ = 0, changes_ = 0;
   int64_t now_ = 0, left_ = 0, evaluated_ = -1, seen_rows_ = 0;
   bool admitting_ = true, ended_ = false, training_ = false, fails_ = false, stops_ = false;
+  bool at_boundary_ = true;     // what is due there is not done
   bool chooses_batch_ = false;  // the next look at groups is for it
 };
 

@@ -16,12 +16,12 @@ Turn Consumer::advance(bool ending) {
   return Turn::kNothing;
 }
 
-// An evaluation has the engine for itself, and so all its samples one version.
+// Prompts are drawn under the options that hold from here on. An evaluation has the engine for
+// itself, and so all its samples one version.
 Turn Consumer::begin_step() {
-  const bool waits = update_.needs_engine() && !producer_.quiet();
-  producer_.hold(waits);
-  if (waits) return Turn::kNothing;
+  if (update_.needs_engine() && !producer_.quiet()) return Turn::kNothing;
   if (update_.between_steps() == Turn::kEnd) return Turn::kEnd;
+  producer_.hold(false);
   state_ = State::kWaiting;
   return Turn::kWorked;
 }
@@ -68,6 +68,7 @@ bool Consumer::may_publish() {
 Turn Consumer::publish(bool ending) {
   if (!ending && !may_publish()) return Turn::kNothing;
   update_.publish();
+  producer_.hold(true);
   rollout_.hold_back(false);
   if (rules_.max_off_policy >= 0) {
     rollout_.cancel_drawn_before(update_.progress().steps_done - rules_.max_off_policy);
