@@ -1,0 +1,243 @@
+// A reduction sends each rank the others' values of its piece, which that rank adds up in rank
+// order; an all-reduce then gathers the pieces. Both move (size - 1) / size of the values out of
+// and into each rank, which is the least there is, and no step depends on who comes first.
+#include "comm/group.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "core/clock.h"
+
+namespace rl {
+namespace {
+
+constexpr uint64_t kChannelOfAll = kNumAxes;
+
+std::vector<int> all_ranks(int size) {
+  std::vector<int> ranks(static_cast<size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+int64_t deadline_after(int64_t timeout_ns) {
+  const int64_t now = real_clock().now_ns();
+  int64_t deadline = 0;
+  if (timeout_ns < 0 || __builtin_add_overflow(now, timeout_ns, &deadline)) return -1;
+  return deadline;
+}
+
+template <typename Byte>
+std::span<Byte> part_of(const BasicValues<Byte>& values, Piece piece) {
+  const uint64_t size = element_bytes(values.element);
+  return {values.data + piece.begin * size, static_cast<size_t>(piece.count() * size)};
+}
+
+template <typename Byte>
+void require_values(const BasicValues<Byte>& values, const char* call) {
+  if (values.space != MemorySpace::kHost) {
+    throw Error(Code::kUnsupported, str(call, ": the backend reaches the host's memory alone"));
+  }
+  if (values.data == nullptr && values.count > 0) {
+    throw Error(Code::kInvalidArgument, str(call, ": ", values.count, " values at NULL"));
+  }
+  if (reinterpret_cast<uintptr_t>(values.data) % element_bytes(values.element) != 0) {
+    throw Error(Code::kInvalidArgument,
+                str(call, ": the address of ", element_name(values.element),
+                    " values is not a multiple of ", element_bytes(values.element)));
+  }
+}
+
+}  // namespace
+
+// One call of a collective: its name for errors, its deadline and the messages of a step.
+class Group::Call {
+ public:
+  Call(Group& group, const char* name)
+      : group_(group),
+        what_(str(name, " on axis ", group.axis_)),
+        deadline_ns_(deadline_after(group.options_.timeout_ns)) {}
+
+  void send(int to, std::span<const std::byte> bytes) {
+    out_.push_back({group_.ranks_[static_cast<size_t>(to)], bytes});
+  }
+  void receive(int from, std::span<std::byte> bytes) {
+    in_.push_back({group_.ranks_[static_cast<size_t>(from)], bytes});
+  }
+  // Exchanges the messages of this step.
+  void step() {
+    group_.transport_->exchange({group_.channel_, what_, out_, in_, deadline_ns_});
+    out_.clear();
+    in_.clear();
+  }
+
+ private:
+  Group& group_;
+  std::string what_;
+  int64_t deadline_ns_;
+  std::vector<Outgoing> out_;
+  std::vector<Incoming> in_;
+};
+
+Group::Group(std::shared_ptr<Transport> transport, const Mesh& mesh, Axis axis,
+             GroupOptions options)
+    : Group(std::move(transport), mesh.ranks(axis), axis_name(axis), options) {
+  channel_ = static_cast<uint64_t>(axis);
+  RL_CHECK(mesh.num_ranks() == transport_->size() && mesh.rank() == transport_->rank());
+}
+
+Group::Group(std::shared_ptr<Transport> transport, GroupOptions options)
+    : Group(transport, all_ranks(transport->size()), "all", options) {}
+
+Group::Group(std::shared_ptr<Transport> transport, std::vector<int> ranks, std::string axis,
+             GroupOptions options)
+    : transport_(std::move(transport)),
+      ranks_(std::move(ranks)),
+      axis_(std::move(axis)),
+      options_(options),
+      channel_(kChannelOfAll),
+      scratch_(scratch_bytes(size(), options)) {
+  RL_CHECK(options.chunk_bytes >= 8 && options.chunk_bytes % 8 == 0);
+  const auto own = std::find(ranks_.begin(), ranks_.end(), transport_->rank());
+  RL_CHECK(own != ranks_.end());
+  rank_ = static_cast<int>(own - ranks_.begin());
+}
+
+uint64_t Group::scratch_bytes(int size, const GroupOptions& options) {
+  return static_cast<uint64_t>(size - 1) * options.chunk_bytes;
+}
+
+void Group::all_reduce(const Values& values, Reduction reduction) {
+  require_values(values, "all_reduce");
+  Call call(*this, "all_reduce");
+  reduce_piece(call, values, reduction);
+  gather_pieces(call, values);
+}
+
+void Group::reduce_scatter(const Values& values, Reduction reduction) {
+  require_values(values, "reduce_scatter");
+  Call call(*this, "reduce_scatter");
+  reduce_piece(call, values, reduction);
+}
+
+void Group::all_gather(const Values& values) {
+  require_values(values, "all_gather");
+  Call call(*this, "all_gather");
+  gather_pieces(call, values);
+}
+
+void Group::reduce_piece(Call& call, const Values& values, Reduction reduction) {
+  const uint64_t chunk = options_.chunk_bytes / element_bytes(values.element);
+  const Piece own = own_piece(values.count);
+  // All ranks make as many steps as the longest piece needs, at least one.
+  const uint64_t ranks = static_cast<uint64_t>(size());
+  const uint64_t longest = std::max<uint64_t>(1, (values.count + ranks - 1) / ranks);
+  std::vector<const std::byte*> parts(static_cast<size_t>(size()));
+  for (uint64_t done = 0; done < longest; done += chunk) {
+    const auto now = [&](Piece piece) {
+      return Piece{std::min(piece.begin + done, piece.end),
+                   std::min(piece.begin + done + chunk, piece.end)};
+    };
+    const std::span<std::byte> target = part_of(values, now(own));
+    std::byte* slot = scratch_.data();
+    for (int r = 0; r < size(); ++r) {
+      parts[static_cast<size_t>(r)] = r == rank_ ? target.data() : slot;
+      if (r == rank_) continue;
+      call.send(r, part_of(values, now(piece_of(values.count, r, size()))));
+      call.receive(r, {slot, target.size()});
+      slot += options_.chunk_bytes;
+    }
+    call.step();
+    const Values out{target.data(), now(own).count(), values.element};
+    reduce_in_rank_order(reduction, parts, out);
+  }
+}
+
+void Group::gather_pieces(Call& call, const Values& values) {
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank_) continue;
+    call.send(r, part_of(values, own_piece(values.count)));
+    call.receive(r, part_of(values, piece_of(values.count, r, size())));
+  }
+  call.step();
+}
+
+void Group::all_to_all(const ConstValues& from, const Values& to) {
+  require_values(from, "all_to_all");
+  require_values(to, "all_to_all");
+  const auto parts = static_cast<uint64_t>(size());
+  if (from.count != to.count || from.element != to.element || from.count % parts != 0) {
+    throw Error(
+        Code::kInvalidArgument,
+        str("all_to_all of ", from.count, " ", element_name(from.element), " to ", to.count, " ",
+            element_name(to.element), ": expected one type and one multiple of ", size()));
+  }
+  if (from.data < to.data + to.bytes() && to.data < from.data + from.bytes()) {
+    throw Error(Code::kInvalidArgument, "all_to_all: the two arrays overlap");
+  }
+  Call call(*this, "all_to_all");
+  for (int r = 0; r < size(); ++r) {
+    const std::span<const std::byte> source = part_of(from, piece_of(from.count, r, size()));
+    const std::span<std::byte> target = part_of(to, piece_of(to.count, r, size()));
+    if (r != rank_) {
+      call.send(r, source);
+      call.receive(r, target);
+    } else if (!source.empty()) {
+      std::memcpy(target.data(), source.data(), source.size());
+    }
+  }
+  call.step();
+}
+
+void Group::broadcast(const Values& values, int root) {
+  require_values(values, "broadcast");
+  require_rank(root, "broadcast");
+  Call call(*this, "broadcast");
+  if (root != rank_) {
+    call.receive(root, values.span());
+  } else {
+    for (int r = 0; r < size(); ++r) {
+      if (r != rank_) call.send(r, values.span());
+    }
+  }
+  call.step();
+}
+
+void Group::send(const ConstValues& values, int to) {
+  require_values(values, "send");
+  require_other_rank(to, "send");
+  Call call(*this, "a message");
+  call.send(to, values.span());
+  call.step();
+}
+
+void Group::receive(const Values& values, int from) {
+  require_values(values, "receive");
+  require_other_rank(from, "receive");
+  Call call(*this, "a message");
+  call.receive(from, values.span());
+  call.step();
+}
+
+void Group::barrier() {
+  Call call(*this, "barrier");
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank_) continue;
+    call.send(r, {});
+    call.receive(r, {});
+  }
+  call.step();
+}
+
+void Group::require_rank(int rank, const char* call) const {
+  if (rank >= 0 && rank < size()) return;
+  throw Error(Code::kOutOfRange, str(call, ": rank is ", rank, ", expected 0..", size() - 1));
+}
+
+void Group::require_other_rank(int rank, const char* call) const {
+  require_rank(rank, call);
+  if (rank != rank_) return;
+  throw Error(Code::kInvalidArgument, str(call, ": rank ", rank, " is this rank itself"));
+}
+
+}  // namespace rl

@@ -1,0 +1,68 @@
+// Arrays that collectives work on: numbers of one type in one memory space.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "core/arena.h"
+#include "core/dtype.h"
+
+namespace rl {
+
+enum class Element : uint8_t { kF32 = 0, kBf16 = 1, kI32 = 2, kI64 = 3, kByte = 4 };
+
+constexpr size_t element_bytes(Element element) {
+  constexpr size_t kBytes[] = {4, 2, 4, 8, 1};
+  return kBytes[static_cast<size_t>(element)];
+}
+constexpr const char* element_name(Element element) {
+  constexpr const char* kNames[] = {"fp32", "bf16", "int32", "int64", "bytes"};
+  return kNames[static_cast<size_t>(element)];
+}
+
+template <typename T>
+inline constexpr Element kElementOf = [] {
+  if constexpr (std::is_same_v<T, float>) return Element::kF32;
+  if constexpr (std::is_same_v<T, bf16>) return Element::kBf16;
+  if constexpr (std::is_same_v<T, int32_t>) return Element::kI32;
+  if constexpr (std::is_same_v<T, int64_t>) return Element::kI64;
+  if constexpr (std::is_same_v<T, std::byte>) return Element::kByte;
+}();
+
+// `Byte` is std::byte, or const std::byte for values that are only read. Aligned as the type needs.
+template <typename Byte>
+struct BasicValues {
+  Byte* data;
+  uint64_t count;
+  Element element;
+  MemorySpace space = MemorySpace::kHost;
+
+  uint64_t bytes() const { return count * element_bytes(element); }
+  std::span<Byte> span() const { return {data, static_cast<size_t>(bytes())}; }
+};
+using Values = BasicValues<std::byte>;
+using ConstValues = BasicValues<const std::byte>;
+
+// Values in the host's memory.
+template <typename T>
+Values values_of(std::span<T> elements) {
+  return {reinterpret_cast<std::byte*>(elements.data()), elements.size(), kElementOf<T>};
+}
+template <typename T>
+ConstValues const_values_of(std::span<const T> elements) {
+  return {reinterpret_cast<const std::byte*>(elements.data()), elements.size(), kElementOf<T>};
+}
+
+// A contiguous part of some values.
+struct Piece {
+  uint64_t begin, end;
+  uint64_t count() const { return end - begin; }
+  bool operator==(const Piece&) const = default;
+};
+
+// The piece of `index` when `count` values are divided among `parts`: piece i is
+// [count * i / parts, count * (i + 1) / parts), so pieces differ by at most one value.
+Piece piece_of(uint64_t count, int index, int parts);
+
+}  // namespace rl
