@@ -58,7 +58,7 @@ class Transport {
 
   // This rank gives up: every exchange fails from now on, on every rank, and names this one. Of
   // several failures the first counts. Any thread.
-  virtual void fail(const std::string& why) noexcept = 0;
+  virtual void fail(const std::string& why) = 0;
 };
 
 }  // namespace rl

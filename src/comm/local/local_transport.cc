@@ -246,7 +246,7 @@ class LocalTransport final : public Transport {
     Running(*world_, rank_, exchange).run(lock);
   }
 
-  void fail(const std::string& why) noexcept override {
+  void fail(const std::string& why) override {
     const std::lock_guard lock(world_->mutex);
     world_->set_failure({rank_, str("rank ", rank_, " of ", size(), " failed: ", why)});
   }
