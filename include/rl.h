@@ -2567,8 +2567,9 @@ RL_API void rl_tensor_release(rl_tensor* tensor);
  *
  * RL_INCOMPATIBLE when the major version of DLPack is not 1; then nothing but the deleter is read.
  * RL_UNSUPPORTED names a device other than the CPU (1, 0) and the runtime's, an element type other
- * than fp32, bf16 and int32 with one lane, flags other than read-only and is-copied, and strides of
- * a GPU's tensor that are not those of row-major order. RL_OUT_OF_RANGE names more than 64
+ * than fp32, bf16 and int32 with one lane, flags other than read-only and is-copied, and of a GPU's
+ * tensor strides that are not those of row-major order and an address that is no multiple of the
+ * size of its elements. RL_OUT_OF_RANGE names more than 64
  * dimensions, an extent below 0, and sizes, strides or a byte_offset that overflow;
  * RL_INVALID_ARGUMENT a NULL shape or NULL data, data that is not memory of the device, and a
  * stream that is none of the device. NULL strides mean row-major order. Thread: any. */

@@ -33,31 +33,36 @@ double relative_distance(const std::vector<float>& got, const std::vector<float>
   return std::sqrt(off / size);
 }
 
+// One fixture on the emulated GPU and on the reference device, and what both compute.
+struct BothPasses {
+  BothPasses(const std::string& fixture, Dtype dtype)
+      : gpu(on_device(emulated_gpu(), fixture_path(fixture), dtype)),
+        reference(on_device(reference_device(), fixture_path(fixture), dtype)),
+        got(run_pass(gpu, short_sequences(gpu))),
+        want(run_pass(reference, short_sequences(reference))) {}
+  const TinyModel gpu, reference;
+  const ModelPass got, want;
+};
+
 class CudaPasses : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { emulated::restart(0); }
-  TinyModel load(const Device& device, Dtype dtype) const {
-    return on_device(device, fixture_path(GetParam()), dtype);
-  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, CudaPasses, ::testing::ValuesIn(device_fixtures()), case_name);
 
 TEST_P(CudaPasses, PassesMatchTheReference) {
-  const TinyModel gpu = load(emulated_gpu(), Dtype::kF32),
-                  reference = load(reference_device(), Dtype::kF32);
-  EXPECT_EQ(gpu.model->weight_digest(), reference.model->weight_digest());
-  const auto sequences = short_sequences(reference);
-  const ModelPass got = run_pass(gpu, sequences), want = run_pass(reference, sequences);
-  EXPECT_LE(largest_difference(got.logits, want.logits), kLogitTolerance);
-  EXPECT_LE(largest_difference(got.entropies, want.entropies), kLogprobTolerance);
-  for (const Parameter& p : reference.model->layout().parameters()) {
+  const BothPasses passes(GetParam(), Dtype::kF32);
+  EXPECT_EQ(passes.gpu.model->weight_digest(), passes.reference.model->weight_digest());
+  EXPECT_LE(largest_difference(passes.got.logits, passes.want.logits), kLogitTolerance);
+  EXPECT_LE(largest_difference(passes.got.entropies, passes.want.entropies), kLogprobTolerance);
+  for (const Parameter& p : passes.reference.model->layout().parameters()) {
     const auto of = [&](const ModelPass& pass) {
       const float* first = pass.gradients.data() + p.offset;
       return std::vector<float>(first, first + p.size);
     };
-    const std::vector<float> expected = of(want), zero(expected.size(), 0.0f);
-    EXPECT_LE(largest_difference(of(got), expected),
+    const std::vector<float> expected = of(passes.want), zero(expected.size(), 0.0f);
+    EXPECT_LE(largest_difference(of(passes.got), expected),
               kGradTolerance * largest_difference(expected, zero) + 1e-8)
         << p.name;
   }
@@ -66,17 +71,14 @@ TEST_P(CudaPasses, PassesMatchTheReference) {
 // As between the reference and the CPU in bf16: rounding alone changes a gradient of the test
 // models by 5e-3, and logits of two bf16 runs differ by up to 0.15.
 TEST_P(CudaPasses, Bf16PassesMatchTheReference) {
-  const TinyModel gpu = load(emulated_gpu(), Dtype::kBf16),
-                  reference = load(reference_device(), Dtype::kBf16);
-  const auto sequences = short_sequences(reference);
-  const ModelPass got = run_pass(gpu, sequences), want = run_pass(reference, sequences);
-  EXPECT_LE(largest_difference(got.logits, want.logits), 0.15);
-  EXPECT_LE(relative_distance(got.gradients, want.gradients), 3e-2);
+  const BothPasses passes(GetParam(), Dtype::kBf16);
+  EXPECT_LE(largest_difference(passes.got.logits, passes.want.logits), 0.15);
+  EXPECT_LE(relative_distance(passes.got.gradients, passes.want.gradients), 3e-2);
 }
 
 TEST_P(CudaPasses, ATokenHasTheSameBitsInPrefillChunksAndDecode) {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16}) {
-    const TinyModel gpu = load(emulated_gpu(), dtype);
+    const TinyModel gpu = on_device(emulated_gpu(), fixture_path(GetParam()), dtype);
     const auto sequences = short_sequences(gpu);
     const auto packed = packed_logprobs(gpu, sequences, 0.7f);
     for (size_t i = 0; i < sequences.size(); ++i) {
@@ -92,6 +94,7 @@ TEST_P(CudaPasses, ATokenHasTheSameBitsInPrefillChunksAndDecode) {
 
 class CudaPassOrders : public ::testing::Test {
  protected:
+  void SetUp() override { emulated::restart(0); }
   void TearDown() override { emulated::restart(0); }
 };
 
@@ -108,7 +111,6 @@ TEST_F(CudaPassOrders, NoOrderOfTheStreamsChangesABit) {
 }
 
 TEST_F(CudaPassOrders, ValuesMatchTheReference) {
-  emulated::restart(0);
   const std::string path = TinyModel::fixture("llama_value");
   const auto values = [&](const Device& device) {
     return value_pass(on_device(device, path, Dtype::kF32, ModelHead::kScalar));
@@ -118,7 +120,6 @@ TEST_F(CudaPassOrders, ValuesMatchTheReference) {
 }
 
 TEST_F(CudaPassOrders, ArenasAreMemoryOfTheDevice) {
-  emulated::restart(0);
   const TinyModel gpu = on_device(emulated_gpu(), fixture_path("llama"), Dtype::kF32);
   EXPECT_TRUE(gpu.compute->has_own_memory());
   uint64_t bytes = 0;

@@ -231,7 +231,7 @@ TEST_F(CudaTensors, ValuesOfTheDeviceAreCheckedThere) {
   std::vector<float> values(count, 1.0f);
   const int64_t copies = set(values);
   EXPECT_EQ(copies, 2);  // the sum of squares, and the values
-  values[1] = 3e38f;  // finite, as its square in double is
+  values[1] = 3e38f;     // finite, as its square in double is
   EXPECT_EQ(set(values), copies);
   const uint64_t digest = parts.model->weight_digest();
   values[3] = std::numeric_limits<float>::infinity();
@@ -262,6 +262,11 @@ TEST_F(CudaTensors, WhatIsNotOfTheDeviceIsRefused) {
           [&](Producer& p) { p.managed.dl_tensor.data = host.data(); });
   refused(Code::kInvalidArgument, "data is not memory of device (2, 0)",
           [&](Producer& p) { p.shape[0] = 1 << 20; });
+  // A kernel that read such elements would end the device for the process.
+  refused(Code::kUnsupported, "no multiple of 4", [](Producer& p) {
+    p.shape[1] = 3;
+    p.managed.dl_tensor.byte_offset = 2;
+  });
   refused(Code::kUnsupported, "row-major", [](Producer& p) {
     p.strides = {1, 2};
     p.managed.dl_tensor.strides = p.strides.data();
@@ -365,6 +370,25 @@ TEST_F(CudaTensors, GradientsAreHandedOutInOneMemory) {
     const cuda::Stream stream(0);
     copy->order()->lead(stream.get());
     EXPECT_EQ(values_in(*copy, stream), host_values(*parts.trainer->copy_gradient(kNorm)));
+    parts.trainer->apply();
+    parts.trainer->publish();
+  }
+}
+
+// Neither a copy nor a request that fails decides in which memory the host has them.
+TEST_F(CudaTensors, WhatHandsOutNoGradientsBindsNobody) {
+  Parts parts(emulated_gpu(), {});
+  for (const bool on_device : {true, false}) {
+    backward(parts);
+    const auto gradient = [&](bool device, const char* name) {
+      return device ? TrainerSession::device_gradient(parts.trainer, name, false)
+                    : TrainerSession::gradient(parts.trainer, name);
+    };
+    EXPECT_EQ(expect_error(Code::kNotFound, [&] { gradient(!on_device, "no weight"); }).key,
+              "name");
+    TrainerSession::device_gradient(parts.trainer, kNorm, true);
+    parts.trainer->copy_gradient(kNorm);
+    EXPECT_EQ(gradient(on_device, kNorm)->in_host(), !on_device);
     parts.trainer->apply();
     parts.trainer->publish();
   }

@@ -69,11 +69,18 @@ void receive(Runtime& runtime, const Tensor& tensor, void* producer_stream) {
         "device must have")
         .with_key("managed");
   }
+  // Kernels read whole elements.
+  if (tensor.lowest() % element_bytes(tensor.type()) != 0) {
+    throw Error(Code::kUnsupported, str("parameter managed: the address of data is no multiple of ",
+                                        element_bytes(tensor.type()),
+                                        ", the size of an element, which that of a "
+                                        "device's tensor must be"))
+        .with_key("managed");
+  }
   if (producer_stream != nullptr) compute.follow(producer_stream);
 }
 
-TensorPtr in_host(Compute& compute, const TensorPtr& tensor,
-                  std::shared_ptr<MemorySource> memory) {
+TensorPtr in_host(Compute& compute, const TensorPtr& tensor, std::shared_ptr<MemorySource> memory) {
   if (tensor->in_host()) return tensor;
   const OwnedTensor copy = make_tensor(tensor->type(), tensor->shape(), std::move(memory));
   copy_bytes(compute, {tensor->data(), copy.data, tensor->num_bytes()});

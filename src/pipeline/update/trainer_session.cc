@@ -270,8 +270,7 @@ TensorPtr TrainerSession::copy_gradient(std::string_view name) {
 
 TensorPtr TrainerSession::gradient_on_device(const DeviceFloats& held, std::string_view name,
                                              std::shared_ptr<const void> owner) const {
-  Tensor::Description wanted =
-      gradient_at({held.data(), static_cast<size_t>(held.count())}, name);
+  Tensor::Description wanted = gradient_at({held.data(), static_cast<size_t>(held.count())}, name);
   wanted.owner = std::move(owner);
   return device_tensor(model_->shared_runtime(), std::move(wanted));
 }
@@ -288,8 +287,9 @@ TensorPtr TrainerSession::device_gradient(const std::shared_ptr<TrainerSession>&
         .with_key("trainer.grad_dtype");
   }
   if (!copied) {
+    TensorPtr lent = trainer->gradient_on_device(held, name, trainer);
     impl.host_gradients.lend();
-    return trainer->gradient_on_device(held, name, trainer);
+    return lent;
   }
   const TensorPtr applied = impl.host_gradients.has_copy()
                                 ? trainer->gradient_locked(name, nullptr)
@@ -300,7 +300,9 @@ TensorPtr TrainerSession::device_gradient(const std::shared_ptr<TrainerSession>&
 TensorPtr TrainerSession::gradient_locked(std::string_view name,
                                           std::shared_ptr<const void> owner) {
   require_awake();
-  Tensor::Description wanted = gradient_at(impl_->host_gradients.view(impl_->update.held()), name);
+  Trainer& held = impl_->update.held();
+  if (!name.empty()) trained_parameter(name);  // before the view counts as handed out
+  Tensor::Description wanted = gradient_at(impl_->host_gradients.view(held), name);
   wanted.owner = std::move(owner);
   return std::make_shared<const Tensor>(std::move(wanted));
 }
@@ -309,14 +311,18 @@ Tensor::Description TrainerSession::gradient_at(std::span<float> all, std::strin
   Tensor::Description whole{
       .data = all.data(), .type = ElementType::kF32, .shape = {static_cast<int64_t>(all.size())}};
   if (name.empty()) return whole;
+  const Parameter& p = trained_parameter(name);
+  whole.data = all.data() + p.gradient;
+  whole.shape = p.shape;
+  return whole;
+}
+
+const Parameter& TrainerSession::trained_parameter(std::string_view name) const {
   std::vector<std::string> names;
   for (const Parameter& p : impl_->update.trainer().layout().parameters()) {
     if (!p.trainable()) continue;
+    if (p.name == name) return p;
     names.push_back(p.name);
-    if (p.name != name) continue;
-    whole.data = all.data() + p.gradient;
-    whole.shape = p.shape;
-    return whole;
   }
   throw Error(Code::kNotFound, str("no weight \"", name, "\" is trained"))
       .with_key("name")

@@ -141,11 +141,13 @@ class TrainerSession {
   void require_scores(bool wanted, const char* what) const;
   void require_awake() const;  // under the lock of the state
   TensorPtr gradient_locked(std::string_view name, std::shared_ptr<const void> owner);
-  // Of all gradients those of a parameter, or all.
-  // Those of `held`, which are in memory of the device.
+  // Of the gradients in `held`, which are in memory of the device, those of a parameter, or all.
   TensorPtr gradient_on_device(const DeviceFloats& held, std::string_view name,
                                std::shared_ptr<const void> owner) const;
+  // Of all gradients those of a parameter, or all.
   Tensor::Description gradient_at(std::span<float> all, std::string_view name) const;
+  // Error(kNotFound) with the nearest names.
+  const Parameter& trained_parameter(std::string_view name) const;
   // One update. begin is called under the leases and begins it.
   TrainedStep update(FunctionRef<void()> begin);
   // Runs what begin began to its last micro-batch, or to a cancel.

@@ -1,17 +1,15 @@
 // A block computes 64 x 64 elements of grad with 256 threads: thread (i, j) of 16 x 16 has rows
 // i, i + 16, ... and columns j, j + 16, ... of the tile.
 #include "device/cuda/lang/arithmetic.h"
-#include "device/cuda/lang/launch.h"
 #include "ops/cuda/kernels/products/gradient_product.h"
-#include "ops/cuda/kernels/products/product_tiles.h"
+#include "ops/cuda/kernels/products/gradient_tiles.h"
 
 namespace rl::cuda {
 namespace {
 
-constexpr int kThreads = 256, kSide = 64, kGrid = 16, kEach = kSide / kGrid;
+constexpr int kThreads = 256, kGrid = 16, kEach = kGradientSide / kGrid;
 constexpr int kDepth = 16, kStages = 2;
-constexpr int kChunks = kSide / kChunkElements<float>;
-constexpr int kRowBytes = kTileRowBytes<kChunks>;
+constexpr int kRowBytes = kTileRowBytes<kGradientChunks<float>>;
 constexpr int kRowFloats = kRowBytes / static_cast<int>(sizeof(float));
 constexpr int kStageBytes = 2 * kDepth * kRowBytes;
 static_assert(kGradientSumRows % kDepth == 0);
@@ -21,11 +19,7 @@ using Sums = float[kEach][kEach];
 template <bool kWhole>
 RL_DEVICE void fill_stage(const GradientProductParams& p, int64_t step) {
   std::byte* stage = shared_at<std::byte>(static_cast<size_t>(step % kStages * kStageBytes));
-  const Operand<float> dy{reinterpret_cast<const float*>(p.dy), p.rows, p.n, p.dy_stride};
-  const Operand<float> x{reinterpret_cast<const float*>(p.x), p.rows, p.k, p.k};
-  fill_tile<float, kChunks, kWhole>(stage, kDepth, dy, step * kDepth, block_y() * kSide);
-  fill_tile<float, kChunks, kWhole>(stage + kDepth * kRowBytes, kDepth, x, step * kDepth,
-                                    block_x() * kSide);
+  fill_gradient_tiles<float, kWhole>(p, stage, kDepth, step * kDepth);
 }
 
 RL_DEVICE void multiply_row(const float* stage, int row, Sums& sums) {
@@ -51,9 +45,9 @@ RL_DEVICE void close_chunk(Sums& sums, Sums& totals) {
 
 RL_DEVICE void add_to_gradient(const GradientProductParams& p, const Sums& totals) {
   for (int i = 0; i < kEach; ++i) {
-    const int64_t row = block_y() * kSide + thread_index() / kGrid + i * kGrid;
+    const int64_t row = block_y() * kGradientSide + thread_index() / kGrid + i * kGrid;
     for (int j = 0; j < kEach; ++j) {
-      const int64_t column = block_x() * kSide + thread_index() % kGrid + j * kGrid;
+      const int64_t column = block_x() * kGradientSide + thread_index() % kGrid + j * kGrid;
       if (row < p.n && column < p.k) p.grad[row * p.k + column] += totals[i][j];
     }
   }
@@ -81,16 +75,15 @@ RL_KERNEL void RL_BOUNDS(kThreads, 1) gradient_product_fp32_kernel(GradientProdu
 
 }  // namespace
 
-void gradient_product_fp32(cudaStream_t stream, const GradientProductParams& p) {
-  const bool whole = has_whole_chunks(p.dy, p.n, p.dy_stride, sizeof(float)) &&
-                     has_whole_chunks(p.x, p.k, p.k, sizeof(float));
-  launch("gradient_product_fp32",
-         whole ? gradient_product_fp32_kernel<true> : gradient_product_fp32_kernel<false>,
-         {.grid_x = (p.k + kSide - 1) / kSide,
-          .threads = kThreads,
-          .shared_bytes = uint64_t{kStages} * kStageBytes,
-          .grid_y = (p.n + kSide - 1) / kSide},
-         stream, p);
+void gradient_product_fp32(cudaStream_t stream, const GradientProductParams& params) {
+  launch_gradient(stream,
+                  {.name = "gradient_product_fp32",
+                   .whole = gradient_product_fp32_kernel<true>,
+                   .any = gradient_product_fp32_kernel<false>,
+                   .threads = kThreads,
+                   .shared_bytes = uint64_t{kStages} * kStageBytes,
+                   .item = sizeof(float)},
+                  params);
 }
 
 }  // namespace rl::cuda

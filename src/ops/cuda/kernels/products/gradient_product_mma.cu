@@ -1,16 +1,14 @@
 // A block computes 64 x 64 elements of grad with four warps of 32 x 32. Both operands lie along the
 // wrong dimension for mma: ldmatrix transposes them.
 #include "core/dtype.h"
-#include "device/cuda/lang/launch.h"
 #include "ops/cuda/kernels/products/gradient_product.h"
-#include "ops/cuda/kernels/products/product_tiles.h"
+#include "ops/cuda/kernels/products/gradient_tiles.h"
 
 namespace rl::cuda {
 namespace {
 
-constexpr int kThreads = 128, kSide = 64, kDepth = 32, kStages = 3;
-constexpr int kChunks = kSide / kChunkElements<bf16>;
-constexpr int kRowBytes = kTileRowBytes<kChunks>;
+constexpr int kThreads = 128, kDepth = 32, kStages = 3;
+constexpr int kRowBytes = kTileRowBytes<kGradientChunks<bf16>>;
 constexpr int kStageBytes = 2 * kDepth * kRowBytes;
 constexpr int kRowTiles = 2, kColumnTiles = 4;  // of a warp, of 16 rows and of 8 columns
 static_assert(kGradientSumRows % kDepth == 0);
@@ -20,11 +18,7 @@ using Sums = float[kRowTiles][kColumnTiles][4];
 template <bool kWhole>
 RL_DEVICE void fill_stage(const GradientProductParams& p, int64_t step) {
   std::byte* stage = shared_at<std::byte>(static_cast<size_t>(step % kStages * kStageBytes));
-  const Operand<bf16> dy{reinterpret_cast<const bf16*>(p.dy), p.rows, p.n, p.dy_stride};
-  const Operand<bf16> x{reinterpret_cast<const bf16*>(p.x), p.rows, p.k, p.k};
-  fill_tile<bf16, kChunks, kWhole>(stage, kDepth, dy, step * kDepth, block_y() * kSide);
-  fill_tile<bf16, kChunks, kWhole>(stage + kDepth * kRowBytes, kDepth, x, step * kDepth,
-                                   block_x() * kSide);
+  fill_gradient_tiles<bf16, kWhole>(p, stage, kDepth, step * kDepth);
 }
 
 // 16 rows of the batch, from row `depth` of the tiles on.
@@ -61,8 +55,8 @@ RL_DEVICE void close_chunk(Sums& sums, Sums& totals) {
 }
 
 RL_DEVICE void add_to_gradient(const GradientProductParams& p, const Sums& totals) {
-  const int64_t row0 = block_y() * kSide + warp_index() / 2 * 32 + lane_index() / 4;
-  const int64_t column0 = block_x() * kSide + warp_index() % 2 * 32 + lane_index() % 4 * 2;
+  const int64_t row0 = block_y() * kGradientSide + warp_index() / 2 * 32 + lane_index() / 4;
+  const int64_t column0 = block_x() * kGradientSide + warp_index() % 2 * 32 + lane_index() % 4 * 2;
   for (int i = 0; i < kRowTiles; ++i) {
     for (int j = 0; j < kColumnTiles; ++j) {
       for (int e = 0; e < 4; ++e) {
@@ -98,16 +92,15 @@ RL_KERNEL void RL_BOUNDS(kThreads, 1) gradient_product_mma_kernel(GradientProduc
 
 }  // namespace
 
-void gradient_product_mma(cudaStream_t stream, const GradientProductParams& p) {
-  const bool whole = has_whole_chunks(p.dy, p.n, p.dy_stride, sizeof(bf16)) &&
-                     has_whole_chunks(p.x, p.k, p.k, sizeof(bf16));
-  launch("gradient_product_mma",
-         whole ? gradient_product_mma_kernel<true> : gradient_product_mma_kernel<false>,
-         {.grid_x = (p.k + kSide - 1) / kSide,
-          .threads = kThreads,
-          .shared_bytes = uint64_t{kStages} * kStageBytes,
-          .grid_y = (p.n + kSide - 1) / kSide},
-         stream, p);
+void gradient_product_mma(cudaStream_t stream, const GradientProductParams& params) {
+  launch_gradient(stream,
+                  {.name = "gradient_product_mma",
+                   .whole = gradient_product_mma_kernel<true>,
+                   .any = gradient_product_mma_kernel<false>,
+                   .threads = kThreads,
+                   .shared_bytes = uint64_t{kStages} * kStageBytes,
+                   .item = sizeof(bf16)},
+                  params);
 }
 
 }  // namespace rl::cuda
