@@ -58,7 +58,7 @@ void project_gated_backward(Compute& compute, const ProjectGatedBackwardArgs& a)
       put(t, a.d_gate_up, at + ffn, dh * gate * g.value);
     }
   }
-  if (a.h != nullptr) glu_rows(compute, {a.gate_up, a.h, a.rows, ffn, a.activation});
+  if (a.h != nullptr) reference::glu_rows(compute, {a.gate_up, a.h, a.rows, ffn, a.activation});
 }
 
 void bias_gradient(Compute&, const BiasGradientArgs& a) {

@@ -130,8 +130,8 @@ func (t *Tensor) Info() (TensorInfo, error) {
 	return infoOf(&info), err
 }
 
-// TensorValues are the elements of a row-major tensor of the host's memory as they are now. Those of
-// a weight that is no copy change in a training step: do not ask for them during one.
+// TensorValues are the elements of a row-major tensor in memory of the host as they are now. Those
+// of a weight that is no copy change in a training step: do not ask for them during one.
 func TensorValues[T Element](t *Tensor) ([]T, error) {
 	if t != nil {
 		defer t.reading()()
@@ -205,7 +205,7 @@ func (m *Model) WeightNames() ([]string, error) {
 	return names, nil
 }
 
-// A Place is where the values of a tensor are wanted, and when: by default in the memory of the host.
+// A Place is where the values of a tensor are wanted, and when: by default in the host's memory.
 type Place struct {
 	Device      Device // 0 is DeviceCPU
 	DeviceIndex int

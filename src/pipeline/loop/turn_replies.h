@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "data/sample.h"
+#include "pipeline/groups/score_board.h"
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/pipeline.h"
-#include "pipeline/groups/score_board.h"
 #include "pipeline/session/loaded_model.h"
 
 namespace rl {

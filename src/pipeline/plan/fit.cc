@@ -62,7 +62,7 @@ struct EnginePart {
 struct TrainerPart {
   double seconds = kNever;
   uint64_t held = 0, train = 0;  // bytes: throughout, but for samples; and of the smallest training
-  bool apart = false;  // the engine has a workspace of its own
+  bool apart = false;            // the engine has a workspace of its own
 };
 // Of a choice of the trainer's rows, with the engine of the combination that is planned.
 struct Planners {

@@ -79,8 +79,7 @@ bool norm_is_finite(Compute& compute, const Tensor& t) {
   if (t.in_host() || t.type() != ElementType::kF32) return false;
   std::vector<double> chunks(static_cast<size_t>(num_optimizer_chunks(t.num_elements())));
   double squares = 0;
-  squared_norm(compute,
-               {static_cast<const float*>(t.data()), t.num_elements(), chunks, squares});
+  squared_norm(compute, {static_cast<const float*>(t.data()), t.num_elements(), chunks, squares});
   return std::isfinite(squares);
 }
 
@@ -213,8 +212,7 @@ uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights, u
   const uint64_t version = next_version(m, as_version);
   Compute& device = runtime.compute();
   if (producer_stream != nullptr) device.follow(producer_stream);
-  for_each_weight(runtime.executor(), weights,
-                  [&](size_t i) { check_finite(device, weights[i]); });
+  for_each_weight(runtime.executor(), weights, [&](size_t i) { check_finite(device, weights[i]); });
   StepWatch watch(model, nullptr);
   m.mark_masters_changed();
   for_each_weight(runtime.executor(), weights, [&](size_t i) {

@@ -157,8 +157,7 @@ void attend_tiles(cudaStream_t stream, const AttendParams& p) {
 }  // namespace
 
 void attend_fma(cudaStream_t stream, const AttendParams& params) {
-  with_kernel_width(params.sizes.width,
-                    [&](auto width) { attend_tiles<width>(stream, params); });
+  with_kernel_width(params.sizes.width, [&](auto width) { attend_tiles<width>(stream, params); });
 }
 
 }  // namespace rl::cuda

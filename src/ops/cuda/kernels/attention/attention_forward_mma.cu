@@ -241,8 +241,7 @@ int attend_mma_pairs(int width) {
 }
 
 void attend_mma(cudaStream_t stream, const AttendParams& params) {
-  with_kernel_width(params.sizes.width,
-                    [&](auto width) { attend_tiles<width>(stream, params); });
+  with_kernel_width(params.sizes.width, [&](auto width) { attend_tiles<width>(stream, params); });
 }
 
 }  // namespace rl::cuda
