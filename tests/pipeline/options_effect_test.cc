@@ -188,7 +188,7 @@ const std::map<std::string, Change>& changes() {
       {"pipeline.max_staleness",
        {"1",
         {"pipeline.mode=async", "model.compute_copies=2", "pipeline.max_staleness=0",
-         "pipeline.queue_size=0"}}},
+         "pipeline.queue_size=0", "pipeline.total_steps=4"}}},
       {"pipeline.max_turns", {"1", {"pipeline.turns=always"}}},
       {"pipeline.overlong_filter", {"true"}},
       {"pipeline.repetition_filter", {"0.1", {"sampling.allowed_token_ids=3,5"}}},
