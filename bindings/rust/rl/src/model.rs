@@ -171,8 +171,8 @@ impl Model {
         self.lend_weight_in(Place::HOST, name)
     }
 
-    /// The same in the memory of a place: that of a runtime on a GPU is the GPU's, and in the host's
-    /// it is a copy.
+    /// The same in the memory of a place: that of a runtime on a GPU is the GPU's, and in the
+    /// host's it is a copy.
     ///
     /// # Safety
     /// As for [`Model::lend_weight`], also for what another library makes of the tensor.
