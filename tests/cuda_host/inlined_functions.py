@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 # Functions of the host: they start a kernel or call it.
-STARTS = re.compile(r"rl::(?:cuda::launch<|emulated::invoke_kernel<)|_kernel[<(]")
+STARTS = re.compile(r"rl::(?:cuda::launch\w*[<(]|emulated::invoke_kernel<)|_kernel[<(]")
 
 
 def shared_copies(listing):

@@ -224,7 +224,7 @@ TEST(Plan, IsOfTheThreadsThatTheRuntimeHas) {
   OptionSet o = tiny_options(dir);
   const MemoryPlan free = plan_memory(o, real_fs(), PlanUse::kPipeline, 16);
   EXPECT_EQ(free.threads, 16);
-  o.set_u64("runtime.memory_budget_bytes", free.total_bytes - (uint64_t{4} << 20));
+  o.set_u64("runtime.memory_budget_bytes", free.total_bytes - (uint64_t{3} << 20));
   const auto runtime = runtime_of(o, 16);
   const auto model = LoadedModel::open(runtime, o, PlanUse::kPipeline);
   EXPECT_EQ(model->plan().threads, 16);

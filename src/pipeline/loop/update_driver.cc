@@ -157,7 +157,9 @@ void UpdateDriver::publish() {
   if (generates_ahead(settings())) {
     step.trained.append(staleness_metrics(batch_, uses_.model.version()));
   }
+  const int64_t start = now();
   uses_.phases.update().publish(step.update);
+  step.times.training_ns += now() - start;
   step.trained.append(train_metrics(step.update));
   if (uses_.rollout.generates()) step.trained.append(request_metrics(batch_));
   std::shared_ptr<StepEvent> event = commit();
