@@ -27,8 +27,8 @@ def tensor_request(copy: bool, device: Device, device_index: int, stream: int | 
 
 
 def _consumer_stream(device: int, stream: int | None) -> int | None:
-    """What the array API means by `stream`: nothing is the default stream of CUDA, and -1 none,
-    which librl takes for a consumer that waits for nothing: the values are there before."""
+    """The stream that the array API means: without one it is CUDA's default stream, and with -1 the
+    consumer has none to order, so the values are there when the call returns."""
     if device == Device.CPU:
         if stream is not None:
             raise BufferError("the tensor is in memory of the CPU, which has no streams")
