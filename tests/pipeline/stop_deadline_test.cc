@@ -150,6 +150,19 @@ TEST(StopDeadline, AnUndoneStepForgetsItsSkippedOptimizerSteps) {
   expect_resumed(o, whole, 3);
 }
 
+// Serves a run that is stopped between the two optimizer steps of step 4.
+void stop_between_optimizer_steps(Rig& rig) {
+  Host host(rig.pipeline());
+  host.during = [&](int call, double&) {
+    if (call == 8) {
+      EXPECT_FALSE(rig.pipeline().stop(1));
+    }
+  };
+  const RunLog log = rig.start_and_serve();
+  EXPECT_EQ(log.steps.size(), 3u);
+  expect_shut_down(rig.pipeline(), log);
+}
+
 TEST(StopDeadline, BetweenTwoOptimizerStepsTheModelIsHalfTrained) {
   const TempDir dir;
   OptionSet o = stopped_options(dir);
@@ -158,15 +171,7 @@ TEST(StopDeadline, BetweenTwoOptimizerStepsTheModelIsHalfTrained) {
   o.set_i64("checkpoint.every_steps", 2);
   {
     Rig rig(o);
-    Host host(rig.pipeline());
-    host.during = [&](int call, double&) {
-      if (call == 8) {
-        EXPECT_FALSE(rig.pipeline().stop(1));
-      }
-    };
-    const RunLog log = rig.start_and_serve();
-    EXPECT_EQ(log.steps.size(), 3u);
-    expect_shut_down(rig.pipeline(), log);
+    stop_between_optimizer_steps(rig);
     EXPECT_TRUE(rig.model().half_trained());
     EXPECT_EQ(rig.model().version(), 3u);
     const Error e =
@@ -191,15 +196,7 @@ TEST(StopDeadline, BetweenTwoOptimizerStepsAStepWithABackupIsUndone) {
   o.set_string("checkpoint.dir", dir.file("checkpoints"));
   {
     Rig rig(o);
-    Host host(rig.pipeline());
-    host.during = [&](int call, double&) {
-      if (call == 8) {
-        EXPECT_FALSE(rig.pipeline().stop(1));
-      }
-    };
-    const RunLog log = rig.start_and_serve();
-    EXPECT_EQ(log.steps.size(), 3u);
-    expect_shut_down(rig.pipeline(), log);
+    stop_between_optimizer_steps(rig);
     EXPECT_FALSE(rig.model().half_trained());
     EXPECT_EQ(rig.model().version(), 3u);
     EXPECT_TRUE(contains(rig.pipeline().checkpoint(0), "step_000003"));
