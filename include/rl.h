@@ -2528,7 +2528,8 @@ typedef struct rl_tensor_info {
 /* Where the values of a tensor are wanted, and when. Weights and gradients of a runtime whose
  * device is a GPU are in its memory. There they are to be had in place, or with RL_TENSOR_COPY as a
  * copy on the GPU; in the memory of the host they are copies. Streams of a GPU are those of CUDA's
- * runtime, cudaStreamLegacy and cudaStreamPerThread (1 and 2) among them. */
+ * runtime, cudaStreamLegacy and cudaStreamPerThread (1 and 2) among them. CUDA reads what a handle
+ * points to: a number that can be no address is refused, but a stream must not have ended. */
 typedef struct rl_tensor_request {
   size_t struct_size;
   uint64_t flags;       /* RL_TENSOR_COPY */

@@ -149,6 +149,10 @@ class AttentionData {
   }
   // Copies to the device what is not NaN.
   void copy_written_runs() {
+    copy_runs();
+    RL_CUDA(cudaDeviceSynchronize());  // cudaMemcpy may leave a part to the default stream
+  }
+  void copy_runs() {
     const auto item = static_cast<int64_t>(dtype_bytes(c_.kv_dtype));
     const auto written = [&](int64_t i) {
       return !std::isnan(reference::get(c_.kv_dtype, pool_.on_host(), i));

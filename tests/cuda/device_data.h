@@ -65,6 +65,7 @@ class DeviceArray {
     RL_CHECK(static_cast<int64_t>(values.size()) == count_);
     RL_CUDA(cudaDeviceSynchronize());
     RL_CUDA(cudaMemcpy(data_, values.data(), bytes(), cudaMemcpyHostToDevice));
+    RL_CUDA(cudaDeviceSynchronize());  // cudaMemcpy may leave a part to the default stream
   }
   std::vector<T> read() const {
     std::vector<T> out(static_cast<size_t>(count_));

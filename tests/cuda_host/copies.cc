@@ -72,6 +72,10 @@ void copy_rows(const CopyShape& shape) {
 
 }  // namespace
 
+bool host_waits_for(const CopyShape& shape) {
+  return side_of(shape.to) != Side::kDevice || side_of(shape.from) == Side::kPinned;
+}
+
 cudaError_t enqueue_copy(Call& call, const CopyShape& shape, cudaMemcpyKind kind,
                          CUstream_st* stream) {
   if (stream == nullptr) return call.fail(cudaErrorInvalidResourceHandle);

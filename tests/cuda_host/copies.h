@@ -19,6 +19,9 @@ struct CopyShape {
 // returns, as CUDA does.
 cudaError_t enqueue_copy(Call& call, const CopyShape& shape, cudaMemcpyKind kind,
                          CUstream_st* stream);
+// Whether cudaMemcpy waits for the copy: not where it goes to the device from memory that is not
+// pinned, or from the device.
+bool host_waits_for(const CopyShape& shape);
 cudaError_t enqueue_fill(Call& call, void* to, int value, uint64_t bytes, CUstream_st* stream);
 
 // Memory that a call of a library reads or writes when its turn comes. False, after a report, where

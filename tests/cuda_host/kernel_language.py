@@ -37,6 +37,9 @@ RULES = [
      "calls {}), a function of the host"),
     ("static data", r"^\s*(?:static|thread_local)\s+(?!constexpr\b|_assert\b)[^(]*[;={]",
      "has data that outlives a launch"),
+    ("bits", r"\bstd\s*::\s*(?:count[lr]_(?:zero|one)|popcount|bit_(?:ceil|floor|width)|"
+     r"has_single_bit|rot[lr])\b",
+     "calls {}, of which nvcc compiles some wrongly; kernel.h has functions for bits"),
     ("runtime calls", r"\bcuda[A-Z]\w+\s*\(", "calls the runtime itself: {})"),
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
@@ -150,6 +153,7 @@ PLANTED = {
     "block memory": "void f(char* a, char* b) { std::memcpy(a, b, 64); }",
     "host functions": 'void f() { printf("x"); }',
     "static data": "static float table[4];",
+    "bits": "int f(unsigned a) { return std::countr_zero(a); }",
     "runtime calls": "void f() { cudaDeviceSynchronize(); }",
     "include": "#include <cooperative_groups.h>",
     "parameters": "RL_KERNEL void two_kernel(int a, int b) {}",

@@ -79,6 +79,9 @@ RL_KERNEL void lanes_kernel(LaneParams p) {
   p.to[96 + lane] = plain[1];
   p.to[128 + lane] = transposed[2];
   p.to[160 + lane] = shared_address(tiles + lane);
+  p.to[192 + lane] = static_cast<uint32_t>(lowest_bit(1u << lane));
+  p.to[224 + lane] = static_cast<uint32_t>(lowest_bit(kAllLanes << lane));
+  p.to[256 + lane] = static_cast<uint32_t>(lowest_bit(ballot(lane < 0)));
 }
 
 }  // namespace

@@ -34,9 +34,10 @@ struct TileParams {
 };
 void multiply_tiles(cudaStream_t stream, const TileParams& params);
 
-// What ballot, shuffle, shuffle_down and a transposed load give, one row of 32 values each.
+// What ballot, shuffle, shuffle_down, loads of tiles, an address and lowest_bit of 1 << lane, of the
+// bits from the lane's on, and of none give, one row of 32 values each.
 struct LaneParams {
-  uint32_t* to;  // (6, 32)
+  uint32_t* to;  // (9, 32)
 };
 void show_lanes(cudaStream_t stream, const LaneParams& params);
 

@@ -78,7 +78,7 @@ TEST(Language, TilesMultiply) {
 TEST(Language, LanesExchangeAsTheWrappersSay) {
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     restart(seed);
-    const DeviceArray<uint32_t> to(6 * 32);
+    const DeviceArray<uint32_t> to(9 * 32);
     show_lanes(nullptr, {to.data()});
     const std::vector<uint32_t> got = to.values();
     uint32_t thirds = 0;
@@ -92,6 +92,9 @@ TEST(Language, LanesExchangeAsTheWrappersSay) {
       EXPECT_EQ(got[96 + lane], (64 + 8 * g + 2 * t) | (64 + 8 * g + 2 * t + 1) << 16);
       EXPECT_EQ(got[128 + lane], (128 + 8 * (2 * t) + g) | (128 + 8 * (2 * t + 1) + g) << 16);
       EXPECT_EQ(got[160 + lane] - got[160], 2 * lane);
+      EXPECT_EQ(got[192 + lane], lane);
+      EXPECT_EQ(got[224 + lane], lane);
+      EXPECT_EQ(got[256 + lane], 32u);
     }
   }
 }

@@ -77,7 +77,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   RL_EMULATED_CALL();
   CUstream_st* const standard = stream_of(nullptr);
-  if (const cudaError_t error = enqueue_copy(call, {to, from, bytes}, kind, standard)) return error;
+  const rl::emulated::CopyShape shape{to, from, bytes};
+  if (const cudaError_t error = enqueue_copy(call, shape, kind, standard)) return error;
+  if (!rl::emulated::host_waits_for(shape)) return cudaSuccess;
   wait_for(last_work(standard));
   return after_work(call);
 }

@@ -137,6 +137,27 @@ TEST(Streams, TheDefaultStreamWaitsForStreamsThatDoNotOptOut) {
   }
 }
 
+// Such a copy is complete for the default stream alone when cudaMemcpy returns.
+TEST(Streams, ACopyFromPageableMemoryToTheDeviceIsLeftToTheDefaultStream) {
+  for (const bool waits : {false, true}) {
+    restart(1);
+    const Stream stream;
+    const std::vector<float> values(kCount, 2);
+    const DeviceArray<float> x(kCount), to(kCount);
+    EXPECT_EQ(cudaMemcpy(x.data(), values.data(), bytes(kCount), cudaMemcpyHostToDevice),
+              cudaSuccess);
+    if (waits) {
+      EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    }
+    cuda::language::scale(stream.stream, {x.data(), x.data(), 1, to.data(), kCount});
+    static_cast<void>(cudaDeviceSynchronize());
+    const std::vector<Report> reports = take_reports();
+    EXPECT_EQ(reports.empty(), waits);
+    for (const Report& r : reports) EXPECT_EQ(r.fault, Fault::kStreamRace) << r.text;
+  }
+  restart(0);
+}
+
 TEST(Streams, MemoryFreedBeforeItsWorkRanIsReported) {
   restart(0);
   const Stream stream;
@@ -204,8 +225,8 @@ TEST(Streams, AKernelMayUsePinnedMemoryWithinItsBounds) {
 TEST(Streams, ACopyPastTheEndIsReported) {
   restart(0);
   const DeviceArray<float> x(std::vector<float>(kCount, 1)), y(kCount - 1);
-  EXPECT_EQ(cudaMemcpy(y.data(), x.data(), bytes(kCount), cudaMemcpyDeviceToDevice),
-            cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaMemcpy(y.data(), x.data(), bytes(kCount), cudaMemcpyDeviceToDevice), cudaSuccess);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
   const std::vector<Report> reports = take_reports();
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].fault, Fault::kOutOfBounds) << reports[0].text;

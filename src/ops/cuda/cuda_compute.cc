@@ -80,17 +80,28 @@ void order(int device, cudaStream_t before, cudaStream_t behind) {
   mark.hold(behind);
 }
 
-[[noreturn]] void refuse_stream(int device, const Error& cause) {
-  throw Error(Code::kInvalidArgument,
-              str("the stream is none of device ", device, ": ", cause.message));
+[[noreturn]] void refuse_stream(int device, const std::string& cause) {
+  throw Error(Code::kInvalidArgument, str("the stream is none of device ", device, ": ", cause));
+}
+
+// CUDA reads what a handle points to, whatever it is. Only numbers can be told from handles: Linux
+// maps no page below 64 KiB, and handles are addresses of structures.
+void check_handle(int device, cudaStream_t stream) {
+  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return;
+  constexpr uintptr_t kLowestAddress = 65536;
+  const auto address = reinterpret_cast<uintptr_t>(stream);
+  if (address < kLowestAddress || address % alignof(void*) != 0)
+    refuse_stream(device, str(address, " is no handle"));
 }
 
 // A handle that is no stream's is the host's mistake.
 void order_with(int device, cudaStream_t before, cudaStream_t behind) try {
+  check_handle(device, before);
+  check_handle(device, behind);
   order(device, before, behind);
 } catch (const Error& error) {
   if (error.system_code != cudaErrorInvalidResourceHandle) throw;
-  refuse_stream(device, error);
+  refuse_stream(device, error.message);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Draws on the device: the host sends parameters and uniform numbers and gets ids and log-probs.
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <vector>
 
@@ -11,6 +12,12 @@
 
 namespace rl::cuda {
 namespace {
+
+// Units of a mass of 1.
+double units_of_vocab(int64_t vocab) {
+  const int bits = std::bit_width(static_cast<uint64_t>(vocab));
+  return static_cast<double>(int64_t{1} << (62 - bits));
+}
 
 // The requests of a call by the kernel that serves them.
 struct Requests {

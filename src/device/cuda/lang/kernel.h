@@ -66,5 +66,10 @@ RL_DEVICE T shuffle_down(T value, int delta) {
 }
 // Bit l is lane l's predicate.
 RL_DEVICE uint32_t ballot(bool predicate) { return __ballot_sync(kAllLanes, predicate); }
+// The lowest bit that is set, or 32 for none. std::countr_zero() is no function of kernels: nvcc
+// 13.0 makes it 32 for every value.
+RL_DEVICE int lowest_bit(uint32_t bits) {
+  return __clz(static_cast<int>(__brev(static_cast<unsigned>(bits))));
+}
 
 }  // namespace rl::cuda

@@ -1,7 +1,5 @@
 // Values over the lanes of a warp, beside the sums of row_team.h.
 #pragma once
-#include <bit>
-
 #include "device/cuda/lang/arithmetic.h"
 #include "device/cuda/lang/kernel.h"
 
@@ -25,6 +23,6 @@ RL_DEVICE int64_t scan_lanes(int64_t value) {
 }
 
 // The first lane where the predicate holds, or kLanes.
-RL_DEVICE int first_lane(bool predicate) { return std::countr_zero(ballot(predicate)); }
+RL_DEVICE int first_lane(bool predicate) { return lowest_bit(ballot(predicate)); }
 
 }  // namespace rl::cuda

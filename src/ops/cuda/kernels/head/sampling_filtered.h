@@ -50,7 +50,7 @@ struct SampleFilteredParams {
   float* x;               // (count, V) scratch
   SampledToken* tokens;
   int64_t count, vocab;
-  double units;  // units_of_vocab()
+  double units;  // of a mass of 1
 };
 void sample_filtered(cudaStream_t stream, const SampleFilteredParams& params);
 

@@ -8,7 +8,6 @@
 // Drawing: of a total of T units and u in [0, 1), the target is floor(u T), at most T - 1, and the
 // choice is the smallest id whose cumulative mass is above the target.
 #pragma once
-#include <bit>
 #include <cstdint>
 
 namespace rl::cuda {
@@ -20,11 +19,5 @@ struct SampledToken {
   float logprob_sampled;  // of the distribution that was sampled; greedy: 0
   int32_t finite;         // 0: a logit of the row is not finite, and nothing else is valid
 };
-
-// Units of a mass of 1.
-inline double units_of_vocab(int64_t vocab) {
-  const int bits = std::bit_width(static_cast<uint64_t>(vocab));
-  return static_cast<double>(int64_t{1} << (62 - bits));
-}
 
 }  // namespace rl::cuda

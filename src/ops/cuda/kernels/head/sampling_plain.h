@@ -27,7 +27,7 @@ struct SamplePlainParams {
   const RowStats* stats;         // (head rows)
   SampledToken* tokens;
   int64_t count, vocab, width;
-  double units;  // units_of_vocab()
+  double units;  // of a mass of 1
 };
 void sample_plain(cudaStream_t stream, const SamplePlainParams& params);
 

@@ -84,5 +84,6 @@ RL_DEVICE T shuffle_down(T value, int delta, emulated::Site site = emulated::Sit
 RL_DEVICE uint32_t ballot(bool predicate, emulated::Site site = emulated::Site::current()) {
   return emulated::ballot(predicate, site);
 }
+RL_DEVICE int lowest_bit(uint32_t bits) { return std::countr_zero(bits); }
 
 }  // namespace rl::cuda
