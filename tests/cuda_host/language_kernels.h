@@ -34,8 +34,8 @@ struct TileParams {
 };
 void multiply_tiles(cudaStream_t stream, const TileParams& params);
 
-// What ballot, shuffle, shuffle_down, loads of tiles, an address and lowest_bit of 1 << lane, of the
-// bits from the lane's on, and of none give, one row of 32 values each.
+// What ballot, shuffle, shuffle_down, loads of tiles, an address and lowest_bit of 1 << lane, of
+// the bits from the lane's on, and of none give, one row of 32 values each.
 struct LaneParams {
   uint32_t* to;  // (9, 32)
 };

@@ -280,8 +280,9 @@ TEST_F(CudaTensors, AStreamThatIsNoneIsRefused) {
                [&] { parts.model->runtime().compute().follow(&no_stream); });
   const auto odd = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&no_stream) + 1);
   for (void* number : {reinterpret_cast<void*>(12344), odd}) {
-    const Error error = expect_error(Code::kInvalidArgument, [&] { weight->order()->lead(number); });
-    EXPECT_TRUE(contains(error.message, "is no handle")) << error.message;
+    const Error refused =
+        expect_error(Code::kInvalidArgument, [&] { weight->order()->lead(number); });
+    EXPECT_TRUE(contains(refused.message, "is no handle")) << refused.message;
   }
   parts.step();  // nothing is lost
 }

@@ -37,9 +37,9 @@ TEST_F(EmulatedCounts, FiniteValuesOfTheDeviceAreCopiedOnce) {
   const auto count = static_cast<size_t>(copy_weight(*parts.model, name)->num_elements());
   for (const float value : {1.0f, 3e38f}) {  // whose square is finite in double
     DeviceArray<float> array(std::vector<float>(count, value));
-    const NamedTensor named{name, device_tensor(parts.model->shared_runtime(),
-                                                {.data = array.data(),
-                                                 .shape = {static_cast<int64_t>(count)}})};
+    const NamedTensor named{
+        name, device_tensor(parts.model->shared_runtime(),
+                            {.data = array.data(), .shape = {static_cast<int64_t>(count)}})};
     const int64_t before = emulated::calls("cudaMemcpyAsync");
     set_weights(*parts.model, {&named, 1});
     EXPECT_EQ(emulated::calls("cudaMemcpyAsync") - before, 2);
