@@ -91,6 +91,23 @@ TEST_P(PinnedProducts, WhatCannotBeCheckedIsNotTrusted) {
   EXPECT_FALSE(gpu.products().is_pinned(of.matrix));
 }
 
+// On the way back a sum over many elements, but no other, is split; what is longer than a part of
+// rows goes on in the next.
+TEST_P(PinnedProducts, ALongSumOfTheWayBackIsSplit) {
+  for (const auto& [k, split] : {std::pair{15 * kN, false}, std::pair{16 * kN, true}}) {
+    const Operands of(dtype_, k);
+    const auto back = [&] {
+      DeviceArray<float> y(kRows * kN);
+      gpu_.products().multiply_back(of.matrix, of.x.data(), kRows, y.data());
+      return y.read();
+    };
+    const std::vector<float> got = back(), whole = multiply(gpu_.products(), of, 0, kRows);
+    EXPECT_EQ(got, back());
+    EXPECT_EQ(got != whole, split);
+    expect_near(got, whole, {1e-4, 1e-5});
+  }
+}
+
 // The same gradient twice has the same bits; a gradient whose operands are not aligned is right
 // too.
 TEST_P(PinnedProducts, GradientsAreDeterministic) {

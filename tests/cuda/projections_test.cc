@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Projections, ::testing::Values(Dtype::kF32, Dty
 
 TEST_P(Projections, AProductIsStored) {
   for (const auto& [rows, n, k] :
-       {std::array<int64_t, 3>{1, 48, 40}, {19, 70, 96}, {70, 33, 200}}) {
+       {std::array<int64_t, 3>{1, 48, 40}, {19, 70, 96}, {70, 33, 200}, {300, 8, 200}}) {
     Weight w = weight(n, k, 1);
     OnBoth<std::byte> x = input(rows, k, 2);
     OnBoth<float> y(rows * n);

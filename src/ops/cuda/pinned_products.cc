@@ -94,7 +94,8 @@ PinnedProducts::Problem PinnedProducts::problem(const GradientProductParams& p) 
           .beta = 1};
 }
 
-std::vector<ProductAlgorithm> PinnedProducts::algorithms(const Problem& problem) const {
+std::vector<ProductAlgorithm> PinnedProducts::algorithms(const Problem& problem,
+                                                         uint32_t reductions) const {
   const BlasLibrary& blas = blas_;
   Descriptions of(blas);
   describe(blas, compute_.dtype(), problem, of);
@@ -104,7 +105,7 @@ std::vector<ProductAlgorithm> PinnedProducts::algorithms(const Problem& problem)
     RL_BLAS(blas->MatmulPreferenceSetAttribute(wanted.get(), attribute, &value, sizeof value));
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_bytes_));
-  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE});
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
   const auto align = [&](cublasLtMatmulPreferenceAttributes_t attribute, const Matrix& m,
                          int64_t item) { set(attribute, alignment_of(m.data, m.stride * item)); };
   align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.a, compute_.item());
@@ -140,10 +141,14 @@ bool PinnedProducts::run(const Problem& problem, const ProductAlgorithm& algorit
 }
 
 std::vector<ProductAlgorithm> PinnedProducts::algorithms(const ProductParams& p) const {
-  return algorithms(problem(p));
+  return algorithms(problem(p), CUBLASLT_REDUCTION_SCHEME_NONE);
+}
+std::vector<ProductAlgorithm> PinnedProducts::splitting_algorithms(const ProductParams& p) const {
+  // In the workspace, where the parts have places of their own.
+  return algorithms(problem(p), CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
 }
 std::vector<ProductAlgorithm> PinnedProducts::algorithms(const GradientProductParams& p) const {
-  return algorithms(problem(p));
+  return algorithms(problem(p), CUBLASLT_REDUCTION_SCHEME_NONE);
 }
 bool PinnedProducts::multiply(const ProductParams& p, const ProductAlgorithm& algorithm) const {
   return run(problem(p), algorithm);

@@ -1,8 +1,8 @@
 // Products by cublasLt, each with the algorithm that the caller names, so that the order of a sum
 // is the caller's choice and not that of a heuristic which looks at the number of rows.
 //
-// K is never split into parts that are summed apart. Besides the order of an algorithm this leaves
-// nothing that a workspace, which some algorithms need, could decide.
+// Unless a caller allows it, K is not split into parts that are summed apart. Besides the order of
+// an algorithm this leaves nothing that a workspace, which some algorithms need, could decide.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -25,6 +25,8 @@ class PinnedProducts {
   // Algorithms for products with these sizes and this alignment of operands, most promising first;
   // none if cublasLt has none. An algorithm needs that alignment again.
   std::vector<ProductAlgorithm> algorithms(const ProductParams& params) const;
+  // The same where K may be split: parts as many as the algorithm says are summed in one order.
+  std::vector<ProductAlgorithm> splitting_algorithms(const ProductParams& params) const;
   std::vector<ProductAlgorithm> algorithms(const GradientProductParams& params) const;
 
   // False if the algorithm cannot compute this product; then nothing was started.
@@ -44,7 +46,7 @@ class PinnedProducts {
   };
   static Problem problem(const ProductParams& params);
   static Problem problem(const GradientProductParams& params);
-  std::vector<ProductAlgorithm> algorithms(const Problem& problem) const;
+  std::vector<ProductAlgorithm> algorithms(const Problem& problem, uint32_t reductions) const;
   bool run(const Problem& problem, const ProductAlgorithm& algorithm) const;
 
   CudaCompute& compute_;

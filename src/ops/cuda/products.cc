@@ -21,6 +21,9 @@ constexpr int64_t kCheckRows = 256, kCheckRowsMin = 65;
 // The rows for which algorithms are proposed: a prefill, or a large decode batch.
 constexpr int64_t kProposalRows = 256;
 constexpr int64_t kGradientProposalRows = 1024;
+// From this ratio of K to the columns on a sum of the way back is split. One product then has at
+// most kProposalRows rows, since each part of a sum takes as much workspace as the result.
+constexpr int64_t kSplitRatio = 16;
 
 // Values in [-1, 1) that are not multiples of a large power of two, so that every order of a sum
 // rounds in its own way.
@@ -130,6 +133,25 @@ void Products::multiply(const PackedMatrix& w, const std::byte* x, int64_t rows,
   throw Error(Code::kUnsupported,
               str("cuda: the algorithm of cublasLt that was chosen for products with a matrix of ",
                   params.n, " x ", params.k, " refuses ", rows, " rows"));
+}
+
+Products::Choice Products::find_split(const PackedMatrix& w) const {
+  const std::vector<ProductAlgorithm> found = pinned_.splitting_algorithms(
+      ProductParams{w.data(), w.data(), nullptr, kProposalRows, w.shape().slices.n, w.shape().k});
+  return found.empty() ? std::nullopt : Choice(found.front());
+}
+
+void Products::multiply_back(const PackedMatrix& w, const std::byte* x, int64_t rows, float* y) {
+  const int64_t n = w.shape().slices.n, k = w.shape().k;
+  if (k < kSplitRatio * n) return multiply(w, x, rows, y);
+  auto known = split_.find({n, k});
+  if (known == split_.end()) known = split_.emplace(Shape{n, k}, find_split(w)).first;
+  for (int64_t first = 0; first < rows; first += kProposalRows) {
+    const ProductParams part{x + first * k * compute_.item(),       w.data(), y + first * n,
+                             std::min(kProposalRows, rows - first), n,        k};
+    if (known->second && pinned_.multiply(part, *known->second)) continue;
+    multiply(w, part.x, part.rows, part.y);
+  }
 }
 
 // The order of a gradient's sum depends on its rows; only the choice must not.

@@ -5,7 +5,8 @@
 // one algorithm of cublasLt, found and checked at its first use: products of several numbers of
 // rows must have the bits of the largest. A shape for which no algorithm passes takes the product
 // of kernels/products, whose order is written. Gradients need no such check: an algorithm for each
-// shape makes them deterministic.
+// shape makes them deterministic. On the way back a sum may be split, where K is much longer than
+// the columns are many, as behind a vocabulary: without it few multiprocessors would have work.
 #pragma once
 #include <compare>
 #include <cstddef>
@@ -31,6 +32,9 @@ class Products {
   // y = x W^T for rows of x of the compute dtype; y is (rows, n).
   void multiply(const PackedMatrix& w, const std::byte* x, int64_t rows, float* y);
 
+  // The same on the way back, where bits of a row may depend on the number of rows.
+  void multiply_back(const PackedMatrix& w, const std::byte* x, int64_t rows, float* y);
+
   // grad += dy^T x.
   void add_gradient(const GradientProductParams& params);
 
@@ -51,11 +55,13 @@ class Products {
   using Choice = std::optional<ProductAlgorithm>;  // none: the own product
 
   Choice find(const PackedMatrix& w) const;
+  Choice find_split(const PackedMatrix& w) const;
   Choice find(const GradientProductParams& params) const;
 
   CudaCompute& compute_;
   const PinnedProducts pinned_;
   std::map<Shape, Choice> forward_;
+  std::map<Shape, Choice> split_;  // of the way back
   std::map<GradientShape, Choice> backward_;
 };
 

@@ -92,7 +92,7 @@ void project_gated(Compute& compute, const ProjectGatedArgs& a) {
 }
 
 void project(Compute& compute, const ProjectArgs& a) {
-  if (a.rows > 0) cuda_of(compute).products().multiply(a.w, a.x, a.rows, a.y);
+  if (a.rows > 0) cuda_of(compute).products().multiply_back(a.w, a.x, a.rows, a.y);
 }
 
 void project_gated_backward(Compute& compute, const ProjectGatedBackwardArgs& a) {

@@ -14,8 +14,9 @@ RL_DEVICE void norm_row(const RowTeam& team, const NormRowsParams& p) {
   if (p.norm.weight == nullptr) return;
   const int64_t at = team.row * p.hidden;
   const float inverse = inverse_rms(team, p.x + at, p.hidden, p.norm.eps);
-  for (int64_t i = team.thread; i < p.hidden; i += team.threads)
-    store_element(p.dtype, p.y, at + i, normed(p.norm, i, p.x[at + i], inverse));
+  each_ahead(
+      team, p.hidden, [&](int64_t i) { return normed(p.norm, i, p.x[at + i], inverse); },
+      [&](int64_t i, float value) { store_element(p.dtype, p.y, at + i, value); });
 }
 
 RL_KERNEL void norm_rows_kernel(NormRowsParams p) {
@@ -28,8 +29,10 @@ RL_KERNEL void embed_rows_kernel(EmbedRowsParams p) {
   if (team.row >= p.rows) return;
   const float* from = p.table + p.ids[team.row] * p.hidden;
   float* x = p.x + team.row * p.hidden;
-  for (int64_t i = team.thread; i < p.hidden; i += team.threads)
-    x[i] = round_to(p.dtype, round_to(p.dtype, from[i]) * p.scale);
+  each_ahead(
+      team, p.hidden,
+      [&](int64_t i) { return round_to(p.dtype, round_to(p.dtype, from[i]) * p.scale); },
+      [&](int64_t i, float value) { x[i] = value; });
   norm_row(team, {p.x, p.norm, p.y, p.dtype, p.rows, p.hidden});
 }
 
@@ -40,10 +43,13 @@ RL_KERNEL void add_norm_rows_kernel(AddNormRowsParams p) {
   const float* added = p.added + at;
   const bool sandwich = p.added_norm.weight != nullptr;
   const float inverse = sandwich ? inverse_rms(team, added, p.hidden, p.added_norm.eps) : 0.0f;
-  for (int64_t i = team.thread; i < p.hidden; i += team.threads) {
-    const float term = sandwich ? normed(p.added_norm, i, added[i], inverse) : added[i];
-    p.sum[at + i] = p.residual[at + i] + term;
-  }
+  each_ahead(
+      team, p.hidden,
+      [&](int64_t i) {
+        const float term = sandwich ? normed(p.added_norm, i, added[i], inverse) : added[i];
+        return p.residual[at + i] + term;
+      },
+      [&](int64_t i, float value) { p.sum[at + i] = value; });
   norm_row(team, {p.sum, p.norm, p.y, p.dtype, p.rows, p.hidden});
 }
 
@@ -58,8 +64,10 @@ RL_KERNEL void norm_rows_backward_kernel(NormBackwardParams p) {
   for (int64_t i = team.thread; i < p.hidden; i += team.threads)
     sum = fma_rn(dy[i] * norm_weight(p.norm, i), x[i], sum);
   const NormSlope slope = norm_slope(inverse, add_team(team, sum), p.hidden);
-  for (int64_t i = team.thread; i < p.hidden; i += team.threads)
-    dx[i] += norm_gradient(p.norm, i, slope, x[i], dy[i]);
+  each_ahead(
+      team, p.hidden,
+      [&](int64_t i) { return dx[i] + norm_gradient(p.norm, i, slope, x[i], dy[i]); },
+      [&](int64_t i, float value) { dx[i] = value; });
   if (team.thread == 0) p.inverse[team.row] = inverse;
 }
 

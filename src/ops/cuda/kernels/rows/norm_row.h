@@ -20,7 +20,9 @@ RL_DEVICE float inverse_rms(const RowTeam& team, float squares, int64_t n, float
 }
 RL_DEVICE float inverse_rms(const RowTeam& team, const float* x, int64_t n, float eps) {
   float squares = 0;
-  for (int64_t i = team.thread; i < n; i += team.threads) squares = fma_rn(x[i], x[i], squares);
+  each_ahead(
+      team, n, [&](int64_t i) { return x[i]; },
+      [&](int64_t, float value) { squares = fma_rn(value, value, squares); });
   return inverse_rms(team, squares, n, eps);
 }
 

@@ -31,6 +31,21 @@ RL_DEVICE RowTeam row_team(int64_t width) {
   return {block_x(), thread_index(), block_threads()};
 }
 
+// use(i, load(i)) for the thread's elements of a row of n, ascending. Loads of several elements
+// come before their uses, so that they wait for memory together: the compiler would not move a load
+// past what a use stores, which could be the same array.
+template <typename Load, typename Use>
+RL_DEVICE void each_ahead(const RowTeam& team, int64_t n, const Load& load, const Use& use) {
+  constexpr int kAhead = 8;
+  for (int64_t first = team.thread; first < n; first += int64_t{kAhead} * team.threads) {
+    decltype(load(int64_t{})) values[kAhead];
+    for (int j = 0; j < kAhead; ++j)
+      if (first + j * team.threads < n) values[j] = load(first + j * team.threads);
+    for (int j = 0; j < kAhead; ++j)
+      if (first + j * team.threads < n) use(first + j * team.threads, values[j]);
+  }
+}
+
 // The sum over the lanes, in every lane.
 template <typename T>
 RL_DEVICE T add_lanes(T value) {
