@@ -4,7 +4,7 @@ that fits and twice what the defaults take, none of five other settings that fit
 knobs, is more than 10 % faster than the proposed one when both are measured. A setting that seems
 faster in one pair of runs is measured in three more, in turns, and the median of the ratios counts.
 
-usage: plan_fit.py [--budgets N] [--only K] [--seed N]
+usage: plan_fit.py [--budgets N] [--only K] [--seed N] [--least MIB]
 
 RL_SMOLLM2_GGUF is the model's file, RL_LIBRARY librl.so. Nothing else should run meanwhile.
 """
@@ -151,6 +151,7 @@ def main():
     parser.add_argument("--budgets", type=int, default=8)
     parser.add_argument("--only", type=int, help="the budget of this index alone")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--least", type=int, help="the least budget in MiB, where it is known")
     arguments = parser.parse_args()
     if not os.environ.get("RL_SMOLLM2_GGUF"):
         print("skipped: RL_SMOLLM2_GGUF is not set: the model file is not here")
@@ -163,7 +164,8 @@ def main():
         runtime = rl.Runtime(rl.Options({"runtime.threads": 2}))
         machine = runtime.probe()
         default = fits(data, {}).info.total_bytes
-        least = least_budget(runtime, machine, data, 256 * MIB, default)
+        least = (arguments.least * MIB if arguments.least is not None else
+                 least_budget(runtime, machine, data, 256 * MIB, default))
         print(f"defaults take {default // MIB} MiB, the least budget is {least // MIB} MiB")
         chosen = range(arguments.budgets) if arguments.only is None else [arguments.only]
         for i in chosen:
