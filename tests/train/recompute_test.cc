@@ -256,12 +256,7 @@ TEST(RecomputeCritic, LeavesItsWeights) {
   }
 }
 
-// Bytes of one region of the workspace, for 4 layers of a plain model with fp32 activations.
-uint64_t saved_bytes(const ModelConfig& config, const ActivationRule& rule) {
-  return SavedActivations::bytes(config, Dtype::kF32, 64, rule);
-}
-
-TEST(RecomputeMemory, IsWhatTheRuleKeeps) {
+ModelConfig four_layers() {
   ModelConfig c;
   c.vocab = 128;
   c.hidden = 64;
@@ -270,6 +265,16 @@ TEST(RecomputeMemory, IsWhatTheRuleKeeps) {
   c.kv_heads = 1;
   c.head_dim = 32;
   c.ffn = 192;
+  return c;
+}
+
+// Bytes of one region of the workspace, for 4 layers of a plain model with fp32 activations.
+uint64_t saved_bytes(const ModelConfig& config, const ActivationRule& rule) {
+  return SavedActivations::bytes(config, Dtype::kF32, 64, rule);
+}
+
+TEST(RecomputeMemory, IsWhatTheRuleKeeps) {
+  const ModelConfig c = four_layers();
   const auto rows = static_cast<uint64_t>(padded_rows(64));
   const uint64_t residual = rows * 64 * 4, q = rows * 64 * 4, lse = rows * 2 * 4,
                  gate_up = rows * 2 * 192 * 4;
@@ -290,14 +295,7 @@ TEST(RecomputeMemory, IsWhatTheRuleKeeps) {
 
 // Gate and up exist for a chunk, unless the backward is to have them of every layer.
 TEST(RecomputeMemory, ChunksOfTheMlpHoldItsWideValuesForFewRows) {
-  ModelConfig c;
-  c.vocab = 128;
-  c.hidden = 64;
-  c.layers = 4;
-  c.heads = 2;
-  c.kv_heads = 1;
-  c.head_dim = 32;
-  c.ffn = 192;
+  const ModelConfig c = four_layers();
   const BatchLimits chunks(4096, 512, false), whole(4096, 4096, false);
   const uint64_t fewer = 4096 - 512, gate_up = 2 * 192 * 4;
   const auto saves = [&](const ActivationRule& rule) {
