@@ -247,11 +247,15 @@ rl_status rl_trainer_gradient(rl_trainer* trainer, const char* name, size_t name
     const std::string_view wanted = name_arg(name, name_len, "name");
     const Wanted form = wanted_of(request, home_of(source->model().runtime()));
     require(out, "out");
-    TensorPtr gradient = form.on_device
-                             ? TrainerSession::device_gradient(source, wanted, form.copied)
-                         : form.copied ? source->copy_gradient(wanted)
-                                       : TrainerSession::gradient(source, wanted);
-    hand_over(*gradient, form.stream, "request.stream");
+    TensorPtr gradient;
+    if (form.on_device) {
+      with_stream_key("request.stream", [&] {
+        gradient = TrainerSession::device_gradient(source, wanted, form.copied, form.stream);
+      });
+    } else {
+      gradient =
+          form.copied ? source->copy_gradient(wanted) : TrainerSession::gradient(source, wanted);
+    }
     *out = issue<rl_tensor>(std::move(gradient));
   });
 }

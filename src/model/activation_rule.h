@@ -16,7 +16,7 @@ enum class RecomputeMethod : uint8_t { kUniform, kBlock };
 // Values of a layer by what computes them.
 struct LayerParts {
   bool input = true;      // the residual at entry
-  bool qkv = true;        // queries, and the projection where heads have norms
+  bool qkv = true;        // queries, keys and values; the projection where heads have norms
   bool attention = true;  // its output and log-sum-exp
   bool residual = true;   // after attention, and what the projection added to it
   bool mlp = true;        // gate and up, and what the MLP added
@@ -34,7 +34,7 @@ struct ActivationRule {
   RecomputeMethod method = RecomputeMethod::kUniform;
   int64_t num_layers = 1;
   // Selective: these parts of every layer.
-  bool qkv = false, attention = false, mlp = false;
+  bool qkv = false, attention = false, residual = false, mlp = false;
   // Inputs that are kept go to host memory. On the device there are two of them at a time: one that
   // is read and one that is copied.
   bool offload = false;
@@ -49,7 +49,7 @@ struct ActivationRule {
   }
   LayerParts kept(int64_t layer) const {
     if (granularity == RecomputeGranularity::kNone) return {};
-    if (!is_full()) return {true, !qkv, !attention, true, !mlp};
+    if (!is_full()) return {true, !qkv, !attention, !residual, !mlp};
     if (method == RecomputeMethod::kBlock && layer >= num_layers) return {};
     const bool first = method == RecomputeMethod::kBlock || layer % num_layers == 0;
     return {first, false, false, false, false};

@@ -1,6 +1,7 @@
 // Geometry of KV pools, attention rules and block copies.
 #include "model/kv_pool.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/compute.h"
@@ -17,10 +18,40 @@ KvShape kv_shape(const ModelConfig& config, Dtype compute, const KvFormat& forma
   return shape;
 }
 
-uint64_t KvShape::bytes_before(int64_t layer) const {
-  uint64_t bytes = 0;
-  for (int64_t l = 0; l < layer; ++l) bytes += layers[static_cast<size_t>(l)].block_bytes();
-  return bytes;
+int64_t KvShape::num_places() const {
+  if (places.empty()) return static_cast<int64_t>(layers.size());
+  return 1 + *std::ranges::max_element(places);
+}
+
+// A place is as large as the largest layer that has it. An engine has as many as layers.
+uint64_t KvShape::bytes_before(int64_t place) const {
+  uint64_t sum = 0;
+  for (int64_t p = 0; p < place; ++p) {
+    uint64_t size = places.empty() ? layers[static_cast<size_t>(p)].block_bytes() : 0;
+    for (size_t l = 0; l < places.size(); ++l) {
+      if (places[l] == p) size = std::max(size, layers[l].block_bytes());
+    }
+    sum += size;
+  }
+  return sum;
+}
+
+KvShape forward_kv(KvShape shape) {
+  shape.places.assign(shape.layers.size(), 0);
+  return shape;
+}
+
+KvShape training_kv(KvShape shape, const ActivationRule& rule) {
+  const auto layers = static_cast<int64_t>(shape.layers.size());
+  int64_t next = 0;  // the places of the longest group come first
+  for (int64_t l = 0; l < layers; ++l) {
+    if (!rule.kept(l).qkv) next = std::max(next, l + 1 - rule.group_of(l, layers).first);
+  }
+  shape.places.clear();
+  if (next == 0) return shape;
+  for (int64_t l = 0; l < layers; ++l)
+    shape.places.push_back(rule.kept(l).qkv ? next++ : l - rule.group_of(l, layers).first);
+  return shape;
 }
 
 AttentionRule attention_rule(const ModelConfig& config, int64_t layer) {

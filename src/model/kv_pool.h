@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/model_config.h"
+#include "model/activation_rule.h"
 #include "ops/attention.h"
 
 namespace rl {
@@ -16,12 +17,19 @@ class Compute;
 
 struct KvShape {
   std::vector<AttentionShape> layers;  // all with one block size and the same types
+  // Of each layer, where a block id has its keys and values. Layers with the same place have them
+  // there one after the other. Empty: each layer has a place of its own, in order.
+  std::vector<int64_t> places = {};
 
   Dtype dtype() const { return layers.front().dtype; }  // compute dtype
   int64_t block_size() const { return layers.front().block_size; }
-  // Bytes of one block id in the layers before this one.
-  uint64_t bytes_before(int64_t layer) const;
-  uint64_t block_bytes() const { return bytes_before(static_cast<int64_t>(layers.size())); }
+  int64_t num_places() const;
+  int64_t place(int64_t layer) const {
+    return places.empty() ? layer : places[static_cast<size_t>(layer)];
+  }
+  // Bytes of one block id in the places before this one.
+  uint64_t bytes_before(int64_t place) const;
+  uint64_t block_bytes() const { return bytes_before(num_places()); }
 };
 // Part of the numerics: engine and trainer share it.
 struct KvFormat {
@@ -30,17 +38,24 @@ struct KvFormat {
 };
 KvShape kv_shape(const ModelConfig& config, Dtype compute, const KvFormat& format);
 
+// Of pools whose sequences end with a forward, so that the next layer needs none of its keys and
+// values: all layers have one place.
+KvShape forward_kv(KvShape shape);
+// Of a training pool: a place for each layer that keeps its keys and values, and one for each layer
+// of a group of those that are computed again.
+KvShape training_kv(KvShape shape, const ActivationRule& rule);
+
 // How the rows of a layer attend.
 AttentionRule attention_rule(const ModelConfig& config, int64_t layer);
 
-// A view of num_blocks blocks; layer l's blocks are contiguous. Any content is valid: attention
+// A view of num_blocks blocks; those of a layer are contiguous. Any content is valid: attention
 // reads only positions that were written.
 struct KvPool {
   KvShape shape;
   std::byte* data = nullptr;
   int64_t num_blocks = 0;
   std::byte* layer(int64_t l) const {
-    return data + static_cast<uint64_t>(num_blocks) * shape.bytes_before(l);
+    return data + static_cast<uint64_t>(num_blocks) * shape.bytes_before(shape.place(l));
   }
   uint64_t bytes() const { return num_blocks * shape.block_bytes(); }
 };

@@ -81,6 +81,13 @@ LayerPlaces places_again(const ForwardBuffers& b, const SavedActivations& saved,
           saved.head_norms ? QkvResult::kBoth : QkvResult::kHeads};
 }
 
+// Whether some shared prefix ends inside a block.
+bool has_partial_blocks(const ForwardBatch& batch, int64_t block_size) {
+  return std::ranges::any_of(batch.sequences, [&](const SequenceRows& s) {
+    return s.prefix_sequence >= 0 && s.first_position % block_size != 0;
+  });
+}
+
 class Pass {
  public:
   Pass(const Model& model, const ForwardBatch& batch, const KvPool& kv, ForwardBuffers& buffers,
@@ -92,7 +99,8 @@ class Pass {
         batch_(batch),
         kv_(kv),
         b_(buffers),
-        saved_(saved) {}
+        saved_(saved),
+        has_partial_blocks_(has_partial_blocks(batch, model.block_size())) {}
 
   void run() {
     fill_places();
@@ -102,10 +110,6 @@ class Pass {
       const LayerPlaces at = saved_ ? places_to_keep(b_, *saved_, l) : in_place(b_, batch_.decode);
       if (saved_) offload_input(saved_->layers[static_cast<size_t>(l)]);
       project_heads(l, at);
-      if (has_partial_blocks_) {
-        const AttentionShape& shape = kv_.shape.layers[static_cast<size_t>(l)];
-        copy_partial_blocks(compute_, {shape, kv_.layer(l), batch_.sequences});
-      }
       attend_rows(l, at);
       add_attention(l, at);
       run_mlp(l, at);
@@ -125,8 +129,8 @@ class Pass {
     copy_bytes(compute_, {s.x_in, s.host_input, floats * sizeof(float)});
   }
 
-  // What of one layer was not kept. The pool has its keys and values; they are written again with
-  // the bits that they have.
+  // What of one layer was not kept. Keys and values are part of it, as other layers may have had
+  // their place since.
   void again(int64_t l, const LayerPlaces& at) {
     const SavedActivations::Layer& s = saved_->layers[static_cast<size_t>(l)];
     const LayerVectors& vectors = weights_.layer(l);
@@ -153,8 +157,6 @@ class Pass {
       RL_CHECK(!batch_.decode || (s.rows == 1 && s.prefix_sequence < 0));
       RL_CHECK(s.first_row == next && s.rows > 0 && next + s.rows <= batch_.rows() &&
                s.first_position + s.rows <= model_.max_positions());
-      has_partial_blocks_ =
-          has_partial_blocks_ || (s.prefix_sequence >= 0 && s.first_position % block != 0);
       for (int32_t r = 0; r < s.rows; ++r) {
         const int32_t position = s.first_position + r;
         b_.places[static_cast<size_t>(next++)] = {position, s.blocks[position / block]};
@@ -202,6 +204,9 @@ class Pass {
     const PackedLayer& packed = weights_.packed().layer(l);
     project_qkv(compute_,
                 {packed.qkv, b_.normed, at.result, at.qkv, heads_of(l, at, norms), &packed.o});
+    if (!has_partial_blocks_) return;
+    const AttentionShape& shape = kv_.shape.layers[static_cast<size_t>(l)];
+    copy_partial_blocks(compute_, {shape, kv_.layer(l), batch_.sequences});
   }
 
   void attend_rows(int64_t l, const LayerPlaces& at) {
@@ -272,7 +277,7 @@ class Pass {
   const KvPool& kv_;
   ForwardBuffers& b_;
   SavedActivations* saved_;
-  bool has_partial_blocks_ = false;  // some shared prefix ends inside a block
+  const bool has_partial_blocks_;
 };
 
 }  // namespace

@@ -111,9 +111,10 @@ HeadNorm head_norm(const ModelConfig& config, const LayerVectors& layer);
 // The factor that scales embedding rows, a value of the compute dtype.
 float embedding_scale(const ModelConfig& config, Dtype compute);
 
-// Runs the layers and the final norm into buffers.hidden (N, C). K and V are written to kv. With
-// `saved`, activations of this batch are kept for backward(), which also reads buffers.x, the
-// residual after the last layer.
+// Runs the layers and the final norm into buffers.hidden (N, C). K and V are written to kv, whose
+// layers may share places if no later call reads them, or as training_kv() has it. With `saved`,
+// activations of this batch are kept for backward(), which also reads buffers.x, the residual after
+// the last layer.
 void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
              ForwardBuffers& buffers, SavedActivations* saved);
 
@@ -130,11 +131,12 @@ class BackwardBuffers {
                   int num_threads, std::byte* data);
 
   BatchLimits limits;
-  float* dx;                // (N, C)
-  float* d_normed;          // (N, C)
-  float* d_mixed;           // (N, H D), in the bytes of d_normed
-  std::byte* rounded;       // (N, C) compute dtype
-  std::byte* d_gate_up;     // (M, 2F) compute dtype
+  uint64_t free_before;  // what follows these bytes, which d_normed has, is free until backward()
+  float* dx;             // (N, C)
+  float* d_normed;       // (N, C)
+  float* d_mixed;        // (N, H D), in the bytes of d_normed
+  std::byte* rounded;    // (N, C) compute dtype
+  std::byte* d_gate_up;  // (M, 2F) compute dtype
   std::byte* dqkv_rounded;  // (N, (H + 2 KH) D), in the bytes of d_gate_up
   float* dqkv;              // (N, (H + 2 KH) D)
   float* partial;           // (row chunks, C) norm-weight gradients

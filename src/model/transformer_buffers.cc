@@ -113,7 +113,7 @@ void take_last(Carver& carver, const SavedRows& of, const LayerSizes& sizes,
                const ActivationRule& rule, SavedActivations::Layer& layer) {
   const bool full = rule.is_full();
   if (full || rule.attention) layer.lse = carver.take<float>("lse", of.rows * sizes.heads * 4);
-  if (full && of.config.sandwich_norms)
+  if ((full || rule.residual) && of.config.sandwich_norms)
     layer.attention_added = carver.take<float>("attention added", of.rows * of.config.hidden * 4);
 }
 
@@ -226,9 +226,10 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
   const uint64_t rows = padded_rows(limits.rows), item = dtype_bytes(kv.dtype());
   const uint64_t mlp = padded_rows(limits.mlp_rows) * 2 * w.ffn;
   Carver carver{data, {}};
-  b.dx = carver.take<float>("dx", rows * c.hidden * 4);
   b.d_normed = carver.take<float>("d normed", rows * std::max(c.hidden, w.q) * 4);
   b.d_mixed = b.d_normed;
+  b.free_before = carver.plan.total_bytes();
+  b.dx = carver.take<float>("dx", rows * c.hidden * 4);
   b.rounded = carver.take("rounded", rows * c.hidden * item);
   b.d_gate_up = carver.take("d gate up", std::max<uint64_t>(mlp, rows * w.qkv) * item);
   b.dqkv_rounded = b.d_gate_up;

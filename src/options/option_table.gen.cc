@@ -2377,8 +2377,9 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, false, nullptr, 0, "",
      "What selective recomputation computes again: mlp (gate and up, by a norm and a product, "
-     "which is about half of what a layer keeps), qkv (queries, by a norm and a product) and "
-     "core_attn (the output of attention). Empty means mlp.",
+     "which is about half of what a layer keeps), qkv (queries, keys and values, by a norm and a "
+     "product), core_attn (the output of attention) and o_proj (the residual after attention, by "
+     "a product). Empty means mlp.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "Megatron recompute-modules"},
     {"trainer.recompute_num_layers", OptionType::kI64, "0",

@@ -3,15 +3,17 @@
 
 #include <chrono>
 #include <cmath>
-#include <cstring>
 
 #include "comm/local_ranks.h"
 #include "core/clock.h"
 #include "core/rng.h"
+#include "support/compare_values.h"
 #include "support/expect_error.h"
 
 namespace rl {
 namespace {
+
+using testing::same_bits;
 
 constexpr uint64_t kCounts[] = {0, 1, 2, 3, 7, 64, 1000, 1025};
 constexpr int kMaxRanks = 8;
@@ -45,12 +47,6 @@ Values of(std::vector<T>& v) {
 template <typename T>
 ConstValues of_const(const std::vector<T>& v) {
   return const_values_of(std::span<const T>(v));
-}
-
-template <typename T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 // The definition of a sum: rank by rank, from 0 on.

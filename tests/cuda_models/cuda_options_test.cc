@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
                              "trainer.activation_offload=true"}},
         Case{.name = "selective",
              .assignments = {"trainer.recompute_granularity=selective",
-                             "trainer.recompute_modules=mlp,qkv,core_attn"}},
+                             "trainer.recompute_modules=mlp,qkv,core_attn,o_proj"}},
         Case{.name = "by_layer", .assignments = {"trainer.backward_weights=by_layer"}}),
     [](const ::testing::TestParamInfo<Case>& info) { return std::string(info.param.name); });
 

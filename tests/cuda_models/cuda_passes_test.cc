@@ -8,6 +8,7 @@
 
 #include "cuda_models/emulated_gpu.h"
 #include "reference/model_pass.h"
+#include "support/compare_values.h"
 #include "support/logprob_runs.h"
 
 namespace rl::testing {
@@ -21,16 +22,6 @@ std::vector<std::vector<int32_t>> short_sequences(const TinyModel& tiny) {
   auto sequences = sequences_for(tiny.model->config());
   sequences.pop_back();
   return sequences;
-}
-
-double relative_distance(const std::vector<float>& got, const std::vector<float>& want) {
-  double off = 0, size = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    const double difference = static_cast<double>(got[i]) - want[i];
-    off += difference * difference;
-    size += static_cast<double>(want[i]) * want[i];
-  }
-  return std::sqrt(off / size);
 }
 
 // One fixture on the emulated GPU and on the reference device, and what both compute.
@@ -73,7 +64,7 @@ TEST_P(CudaPasses, PassesMatchTheReference) {
 TEST_P(CudaPasses, Bf16PassesMatchTheReference) {
   const BothPasses passes(GetParam(), Dtype::kBf16);
   EXPECT_LE(largest_difference(passes.got.logits, passes.want.logits), 0.15);
-  EXPECT_LE(relative_distance(passes.got.gradients, passes.want.gradients), 3e-2);
+  EXPECT_LE(relative_l2(passes.got.gradients, passes.want.gradients), 3e-2);
 }
 
 TEST_P(CudaPasses, ATokenHasTheSameBitsInPrefillChunksAndDecode) {

@@ -388,6 +388,13 @@ TEST_F(CudaTensors, WhatHandsOutNoGradientsBindsNobody) {
     };
     EXPECT_EQ(expect_error(Code::kNotFound, [&] { gradient(!on_device, "no weight"); }).key,
               "name");
+    int no_stream = 0;
+    for (const bool copied : {true, false}) {
+      const Error error = expect_error(Code::kInvalidArgument, [&] {
+        TrainerSession::device_gradient(parts.trainer, kNorm, copied, &no_stream);
+      });
+      EXPECT_TRUE(contains(error.message, "the stream is none of device 0")) << error.message;
+    }
     TrainerSession::device_gradient(parts.trainer, kNorm, true);
     parts.trainer->copy_gradient(kNorm);
     EXPECT_EQ(gradient(on_device, kNorm)->in_host(), !on_device);

@@ -104,7 +104,8 @@ TEST_F(RecomputePlan, EverySettingHasItsLedgerAndTheBitsOfTheDefault) {
   };
   ASSERT_FALSE(kept.gradients.empty());
   same(kSelective);
-  same(kSelective + Texts{"trainer.recompute_modules=mlp,qkv,core_attn"});
+  same(kSelective + Texts{"trainer.recompute_modules=o_proj"});
+  same(kSelective + Texts{"trainer.recompute_modules=mlp,qkv,core_attn,o_proj"});
   same(full("uniform", 1));
   same(full("uniform", 2));
   same(full("block", 3));

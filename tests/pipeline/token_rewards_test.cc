@@ -7,15 +7,8 @@
 #include "support/expect_error.h"
 #include "turn_rig.h"
 
-namespace rl {
+namespace rl::testing {
 namespace {
-
-using testing::low_id_reward;
-using testing::Rig;
-using testing::RunLog;
-using testing::tiny_options;
-using testing::turn_options;
-using testing::use_tool;
 
 OptionSet rewarded_options(const TempDir& dir, const char* advantage = "reinforce_pp") {
   OptionSet o = tiny_options(dir);
@@ -144,4 +137,4 @@ TEST(TokenRewards, AnEstimatorOfSamplesRefusesThem) {
 }
 
 }  // namespace
-}  // namespace rl
+}  // namespace rl::testing

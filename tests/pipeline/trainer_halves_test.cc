@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "host_batch.h"
@@ -12,12 +11,14 @@
 #include "pipeline/session/engine_session.h"
 #include "pipeline/session/weight_tensors.h"
 #include "run_rig.h"
+#include "support/compare_values.h"
 #include "support/expect_error.h"
 
 namespace rl {
 namespace {
 
 using testing::host_batch;
+using testing::relative_l2;
 using Texts = std::vector<std::string>;
 
 // A process of its own: runtime, model and trainer.
@@ -58,15 +59,6 @@ void all_reduce(Process& a, Process& b) {
   const std::span<float> x = a.gradients(), y = b.gradients();
   ASSERT_EQ(x.size(), y.size());
   for (size_t i = 0; i < x.size(); ++i) x[i] = y[i] = x[i] + y[i];
-}
-
-double relative_l2(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
-    norm += double{b[i]} * b[i];
-  }
-  return std::sqrt(difference / norm);
 }
 
 // What differs is the order of the sums over samples.

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <random>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "core/arena.h"
 #include "core/error.h"
 #include "rollout/engine.h"
+#include "support/compare_values.h"
 #include "support/tiny_model.h"
 
 namespace rl::testing {
@@ -103,11 +103,6 @@ inline std::vector<Request> mixed_requests(int count, int64_t vocab, unsigned se
     requests.push_back(std::move(r));
   }
   return requests;
-}
-
-inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 inline void expect_same_sample(const Sample& a, const Sample& b) {

@@ -2,11 +2,11 @@
 // or fed in chunks with one head row at a time as in decode.
 #pragma once
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <random>
 #include <vector>
 
+#include "support/compare_values.h"
 #include "support/tiny_model.h"
 
 namespace rl::testing {
@@ -72,10 +72,6 @@ inline std::vector<float> chunked_logprobs(const TinyModel& tiny, const std::vec
     }
   }
   return out;
-}
-
-inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 }  // namespace rl::testing

@@ -1,4 +1,4 @@
-// Groups of samples with every field set, bitwise comparison, and files of frames in memory.
+// Groups of samples with every field set, their bitwise comparison, and files of frames in memory.
 #pragma once
 #include <cstring>
 #include <limits>
@@ -10,6 +10,7 @@
 #include "core/fs.h"
 #include "data/frame.h"
 #include "data/sample.h"
+#include "support/compare_values.h"
 
 namespace rl::testing {
 
@@ -68,12 +69,6 @@ inline Group random_group(uint64_t ordinal, uint32_t size, unsigned seed = 1) {
     group.samples.push_back(random_sample(ordinal, slot, seed));
   }
   return group;
-}
-
-template <typename T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 inline bool same_sample(const Sample& a, const Sample& b) {

@@ -22,6 +22,11 @@ ActivationRule selective(bool qkv, bool attention, bool mlp) {
   return rule;
 }
 
+ActivationRule with_residual(ActivationRule rule) {
+  rule.residual = true;
+  return rule;
+}
+
 ActivationRule full(RecomputeMethod method, int64_t layers) {
   ActivationRule rule;
   rule.granularity = RecomputeGranularity::kFull;
@@ -31,19 +36,25 @@ ActivationRule full(RecomputeMethod method, int64_t layers) {
 }
 
 const std::vector<ActivationRule>& rules() {
-  static const std::vector<ActivationRule> all = {
-      selective(false, false, true),      selective(true, false, false),
-      selective(false, true, false),      selective(true, true, true),
-      full(RecomputeMethod::kUniform, 1), full(RecomputeMethod::kUniform, 2),
-      full(RecomputeMethod::kUniform, 3), full(RecomputeMethod::kUniform, 99),
-      full(RecomputeMethod::kBlock, 1),   full(RecomputeMethod::kBlock, 99)};
+  static const std::vector<ActivationRule> all = {selective(false, false, true),
+                                                  selective(true, false, false),
+                                                  selective(false, true, false),
+                                                  selective(true, true, true),
+                                                  with_residual(selective(false, false, false)),
+                                                  with_residual(selective(true, true, true)),
+                                                  full(RecomputeMethod::kUniform, 1),
+                                                  full(RecomputeMethod::kUniform, 2),
+                                                  full(RecomputeMethod::kUniform, 3),
+                                                  full(RecomputeMethod::kUniform, 99),
+                                                  full(RecomputeMethod::kBlock, 1),
+                                                  full(RecomputeMethod::kBlock, 99)};
   return all;
 }
 
 std::string text_of(const ActivationRule& r) {
   return str("granularity ", static_cast<int>(r.granularity), " method ",
              static_cast<int>(r.method), " layers ", r.num_layers, " qkv ", r.qkv, " attention ",
-             r.attention, " mlp ", r.mlp);
+             r.attention, " residual ", r.residual, " mlp ", r.mlp);
 }
 
 void expect_same(const Step& a, const Step& b) {
@@ -256,12 +267,7 @@ TEST(RecomputeCritic, LeavesItsWeights) {
   }
 }
 
-// Bytes of one region of the workspace, for 4 layers of a plain model with fp32 activations.
-uint64_t saved_bytes(const ModelConfig& config, const ActivationRule& rule) {
-  return SavedActivations::bytes(config, Dtype::kF32, 64, rule);
-}
-
-TEST(RecomputeMemory, IsWhatTheRuleKeeps) {
+ModelConfig four_layers() {
   ModelConfig c;
   c.vocab = 128;
   c.hidden = 64;
@@ -270,6 +276,16 @@ TEST(RecomputeMemory, IsWhatTheRuleKeeps) {
   c.kv_heads = 1;
   c.head_dim = 32;
   c.ffn = 192;
+  return c;
+}
+
+// Bytes of one region of the workspace, for 4 layers of a plain model with fp32 activations.
+uint64_t saved_bytes(const ModelConfig& config, const ActivationRule& rule) {
+  return SavedActivations::bytes(config, Dtype::kF32, 64, rule);
+}
+
+TEST(RecomputeMemory, IsWhatTheRuleKeeps) {
+  const ModelConfig c = four_layers();
   const auto rows = static_cast<uint64_t>(padded_rows(64));
   const uint64_t residual = rows * 64 * 4, q = rows * 64 * 4, lse = rows * 2 * 4,
                  gate_up = rows * 2 * 192 * 4;
@@ -279,6 +295,8 @@ TEST(RecomputeMemory, IsWhatTheRuleKeeps) {
   EXPECT_EQ(saved_bytes(c, selective(false, false, true)), 4 * layer - 3 * gate_up);
   EXPECT_EQ(saved_bytes(c, selective(true, false, false)), 4 * layer - 4 * q);
   EXPECT_EQ(saved_bytes(c, selective(false, true, false)), 4 * layer - 4 * q - 3 * lse);
+  EXPECT_EQ(saved_bytes(c, with_residual(selective(false, false, false))),
+            4 * layer - 4 * residual);
   const uint64_t last = lse + gate_up;
   EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kUniform, 1)), 4 * residual + last);
   EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kUniform, 2)),
@@ -288,16 +306,39 @@ TEST(RecomputeMemory, IsWhatTheRuleKeeps) {
   EXPECT_EQ(saved_bytes(c, full(RecomputeMethod::kBlock, 3)), 3 * residual + last + layer);
 }
 
+// Layers that are computed again have their keys and values where the group before had them.
+TEST(RecomputeMemory, KeysAndValuesAreThoseOfTheLayersThatHaveThem) {
+  const ModelConfig c = four_layers();
+  const KvShape all = kv_shape(c, Dtype::kF32, {16, Dtype::kF32});
+  const uint64_t layer = all.block_bytes() / 4;
+  const auto held = [&](const ActivationRule& rule) {
+    return training_kv(all, rule).block_bytes() / layer;
+  };
+  EXPECT_EQ(held({}), 4u);
+  EXPECT_EQ(held(selective(false, true, true)), 4u);
+  EXPECT_EQ(held(selective(true, false, false)), 1u);
+  EXPECT_EQ(held(full(RecomputeMethod::kUniform, 1)), 1u);
+  EXPECT_EQ(held(full(RecomputeMethod::kUniform, 2)), 2u);
+  EXPECT_EQ(held(full(RecomputeMethod::kUniform, 3)), 3u);
+  EXPECT_EQ(held(full(RecomputeMethod::kBlock, 3)), 2u);
+  EXPECT_EQ(held(full(RecomputeMethod::kBlock, 99)), 1u);
+  EXPECT_EQ(forward_kv(all).block_bytes(), layer);
+}
+
+// The largest layer decides where layers differ.
+TEST(RecomputeMemory, APlaceIsAsLargeAsItsLargestLayer) {
+  KvShape shape = kv_shape(four_layers(), Dtype::kF32, {16, Dtype::kF32});
+  shape.layers[2].kv_heads = 2;
+  const uint64_t large = shape.layers[2].block_bytes(), small = shape.layers[0].block_bytes();
+  EXPECT_EQ(forward_kv(shape).block_bytes(), large);
+  const KvShape pairs = training_kv(shape, full(RecomputeMethod::kUniform, 2));
+  EXPECT_EQ(pairs.places, (std::vector<int64_t>{0, 1, 0, 1}));
+  EXPECT_EQ(pairs.block_bytes(), large + small);
+}
+
 // Gate and up exist for a chunk, unless the backward is to have them of every layer.
 TEST(RecomputeMemory, ChunksOfTheMlpHoldItsWideValuesForFewRows) {
-  ModelConfig c;
-  c.vocab = 128;
-  c.hidden = 64;
-  c.layers = 4;
-  c.heads = 2;
-  c.kv_heads = 1;
-  c.head_dim = 32;
-  c.ffn = 192;
+  const ModelConfig c = four_layers();
   const BatchLimits chunks(4096, 512, false), whole(4096, 4096, false);
   const uint64_t fewer = 4096 - 512, gate_up = 2 * 192 * 4;
   const auto saves = [&](const ActivationRule& rule) {

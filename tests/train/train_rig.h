@@ -1,15 +1,13 @@
 // A fixture model with a trainer on it, and samples made of given or random tokens.
 #pragma once
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
 #include <vector>
 
 #include "formats/open/open_weight_source.h"
+#include "support/compare_values.h"
 #include "support/tiny_model.h"
 #include "train/passes/row_teacher.h"
 #include "train/trainer.h"
@@ -165,22 +163,6 @@ inline void random_step(TrainRig& rig, unsigned seed) {
   std::vector<Sample> samples = random_samples(8, rig.model().config().vocab, seed);
   store_logprobs(rig, samples);
   rig.trainer->step(with_advantages(samples));
-}
-
-inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-// |a - b| / |b| in the Euclidean norm; infinite where either is not finite, so that a maximum of
-// several shows it.
-inline double relative_l2(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
-    norm += double{b[i]} * b[i];
-  }
-  const double relative = std::sqrt(difference / norm);
-  return std::isfinite(relative) ? relative : std::numeric_limits<double>::infinity();
 }
 
 }  // namespace rl::testing

@@ -15,7 +15,7 @@ namespace {
   constexpr const char* kKey = "trainer.recompute_modules";
   throw Error(Code::kInvalidArgument, str(kKey, "[", index, "] is ", quote_text(entry), ", ", why))
       .with_key(kKey)
-      .with_expected("mlp, qkv or core_attn")
+      .with_expected("mlp, qkv, core_attn or o_proj")
       .with_location(str(kKey, "[", index, "]"));
 }
 
@@ -28,6 +28,8 @@ void set_modules(const std::vector<std::string>& names, ActivationRule& rule) {
       rule.qkv = true;
     } else if (name == "core_attn") {
       rule.attention = true;
+    } else if (name == "o_proj") {
+      rule.residual = true;
     } else if (name == "layernorm") {
       refuse_module(i, name, "but norms are always computed again");
     } else if (name == "moe" || name == "moe_act" || name == "shared_experts") {

@@ -15,7 +15,7 @@
 namespace rl {
 
 bool Evaluation::run() {
-  Control& control = uses_.control;
+  Control& control = run_.control;
   if (!control.enter(PipelineState::kEvaluating)) return false;
   control.begin_eval();
   if (control.settings().eval.weights == EvalWeights::kTrained) return evaluate();
@@ -34,44 +34,43 @@ bool Evaluation::run() {
 // The engine notices the other weights and forgets keys and values of those before.
 void Evaluation::exchange_averages() {
   constexpr int64_t kReaderWaitNs = int64_t{600} * 1'000'000'000;  // for a host's save or digest
-  const LoadedModel::WriteLease write(uses_.model, kReaderWaitNs);
-  uses_.phases.update().trainer().exchange_averages();
+  const LoadedModel::WriteLease write(run_.model, kReaderWaitNs);
+  run_.phases.update().trainer().exchange_averages();
 }
 
 bool Evaluation::evaluate() {
-  Control& control = uses_.control;
+  Control& control = run_.control;
   if (trained_head(control.settings()) == ModelHead::kScalar) {
     score_pairs();
     return true;
   }
   const Begun begun = begin();
-  const bool whole = uses_.generation.run(PipelineState::kEvaluating, Purpose::kEval,
-                                          uses_.progress.boundary.step) &&
-                     uses_.scoring.run(PipelineState::kEvaluating, Purpose::kEval);
+  const bool whole = run_.generation.run(PipelineState::kEvaluating, Purpose::kEval,
+                                         run_.progress.boundary.step) &&
+                     run_.scoring.run(PipelineState::kEvaluating, Purpose::kEval);
   if (whole) finish(begun);
   return whole;
 }
 
 Evaluation::Begun Evaluation::begin() {
-  const Begun begun{now(), uses_.scoring.num_dropped(Purpose::kEval)};
-  const Request request = eval_request_from(uses_.control.settings());
-  uint64_t ordinal = uses_.progress.boundary.next_eval_ordinal;
-  for (int64_t row = 0; row < uses_.prompts.num_eval_rows(); ++row) {
-    const Prompt prompt = uses_.prompts.eval_row(row, request.max_new_tokens, Objective::kRl);
-    uses_.generation.submit_eval(request, prompt, ordinal++);
+  const Begun begun{now(), run_.scoring.num_dropped(Purpose::kEval)};
+  const Request request = eval_request_from(run_.control.settings());
+  uint64_t ordinal = run_.progress.boundary.next_eval_ordinal;
+  for (int64_t row = 0; row < run_.prompts.num_eval_rows(); ++row) {
+    const Prompt prompt = run_.prompts.eval_row(row, request.max_new_tokens, Objective::kRl);
+    run_.generation.submit_eval(request, prompt, ordinal++);
   }
   return begun;
 }
 
 void Evaluation::finish(const Begun& begun) {
-  Scoring& scoring = uses_.scoring;
+  Scoring& scoring = run_.scoring;
   EvalEvent event;
   const std::vector<SamplePtr> scored = scoring.take_evaluated();
   event.num_failed = scoring.num_dropped(Purpose::kEval) - begun.dropped;
   {
-    const Control::Lock lock = uses_.control.lock();
-    uses_.progress.boundary.next_eval_ordinal +=
-        static_cast<uint64_t>(uses_.prompts.num_eval_rows());
+    const Control::Lock lock = run_.control.lock();
+    run_.progress.boundary.next_eval_ordinal += static_cast<uint64_t>(run_.prompts.num_eval_rows());
   }
   scoring.forget_rows();
   std::vector<double> rewards, lengths;
@@ -85,17 +84,17 @@ void Evaluation::finish(const Begun& begun) {
   event.mean_reward = event.metrics.get("eval/rewards/mean").value_or(0);
   event.metrics.set("eval/failed", static_cast<double>(event.num_failed));
   event.metrics.set("timing_s/eval", static_cast<double>(now() - begun.start_ns) * 1e-9);
-  uses_.model.runtime().tracer().span({"pipeline.eval", TraceLane::kPipeline, begun.start_ns, now(),
-                                       "prompts", event.num_scored + event.num_failed});
+  run_.model.runtime().tracer().span({"pipeline.eval", TraceLane::kPipeline, begun.start_ns, now(),
+                                      "prompts", event.num_scored + event.num_failed});
   send(std::move(event), scored);
 }
 
 void Evaluation::send(EvalEvent event, std::span<const SamplePtr> scored) {
-  event.step = uses_.progress.boundary.step;
-  event.version = uses_.progress.version;
-  uses_.files.records().write_eval(event.step, event.metrics, scored);
-  uses_.checkpoints.note_evaluation(event.metrics);
-  uses_.control.push(std::make_shared<EvalEvent>(std::move(event)));
+  event.step = run_.progress.boundary.step;
+  event.version = run_.progress.version;
+  run_.files.records().write_eval(event.step, event.metrics, scored);
+  run_.checkpoints.note_evaluation(event.metrics);
+  run_.control.push(std::make_shared<EvalEvent>(std::move(event)));
 }
 
 namespace {
@@ -127,18 +126,18 @@ void set_eval(const PreferenceSums& p, MetricList& metrics) {
 void Evaluation::score_pairs() {
   EvalEvent event;
   const int64_t start = now();
-  const int64_t num_rows = uses_.prompts.num_eval_rows();
+  const int64_t num_rows = run_.prompts.num_eval_rows();
   std::vector<SamplePtr> responses;
   std::vector<const Sample*> inputs;
   for (int64_t row = 0; row < num_rows; ++row) {
-    const Prompt prompt = uses_.prompts.eval_row(row, 0, uses_.control.settings().algo.objective);
+    const Prompt prompt = run_.prompts.eval_row(row, 0, run_.control.settings().algo.objective);
     for (uint32_t slot = 0; slot < prompt.responses.size(); ++slot) {
       responses.push_back(response_sample(prompt, static_cast<uint64_t>(row), slot));
       inputs.push_back(responses.back().get());
     }
   }
   std::vector<float> scores(inputs.size());
-  uses_.phases.update().trainer().scores(inputs, scores);
+  run_.phases.update().trainer().scores(inputs, scores);
   const PreferenceSums sums = sums_of(scores);
   set_eval(sums, event.metrics);
   event.num_scored = sums.pairs;
@@ -146,7 +145,7 @@ void Evaluation::score_pairs() {
   event.mean_reward = event.metrics.get("eval/rewards/accuracies").value();
   event.metrics.set("eval/failed", static_cast<double>(event.num_failed));
   event.metrics.set("timing_s/eval", static_cast<double>(now() - start) * 1e-9);
-  uses_.model.runtime().tracer().span(
+  run_.model.runtime().tracer().span(
       {"pipeline.eval", TraceLane::kPipeline, start, now(), "pairs", num_rows});
   send(std::move(event), {});
 }

@@ -13,20 +13,23 @@
 
 namespace rl {
 
+// The parts of a run that its evaluations and its updates use.
+struct RunParts {
+  Control& control;
+  LoadedModel& model;
+  const PhaseArena& phases;
+  const PromptSupply& prompts;
+  Scoring& scoring;
+  Generation& generation;
+  RunFiles& files;
+  Checkpoints& checkpoints;
+  RunProgress& progress;
+};
+
 class Evaluation {
  public:
-  struct Uses {
-    Control& control;
-    LoadedModel& model;
-    const PhaseArena& phases;
-    const PromptSupply& prompts;
-    Scoring& scoring;
-    Generation& generation;
-    RunFiles& files;
-    Checkpoints& checkpoints;
-    RunProgress& progress;
-  };
-  explicit Evaluation(const Uses& uses) : uses_(uses) {}
+  explicit Evaluation(const RunParts& run) : run_(run) {}
+  const RunParts& run_parts() const { return run_; }
 
   // One evaluation. False if the loop is to end before it is done.
   bool run();
@@ -42,9 +45,9 @@ class Evaluation {
   void finish(const Begun& begun);
   void score_pairs();
   void send(EvalEvent event, std::span<const SamplePtr> scored);
-  int64_t now() const { return uses_.model.runtime().clock().now_ns(); }
+  int64_t now() const { return run_.model.runtime().clock().now_ns(); }
 
-  const Uses uses_;
+  const RunParts run_;
 };
 
 }  // namespace rl

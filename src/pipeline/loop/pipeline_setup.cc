@@ -52,8 +52,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       evaluation(
           {control, *model, phases, prompts, scoring, generation, files, checkpoints, progress}),
       rollout({control, *model, phases, prompts, scoring, generation, progress}),
-      training({control, *model, phases, prompts, scoring, generation, files, checkpoints,
-                evaluation, progress, rollout}) {
+      training(evaluation, rollout) {
   RunState& state = progress.boundary;
   if (const std::optional<RunState> found = checkpoints.find(phases.update())) {
     state = *found;

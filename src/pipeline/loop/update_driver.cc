@@ -16,34 +16,34 @@ constexpr int64_t kReaderWaitNs = int64_t{600} * 1'000'000'000;  // for a host's
 }  // namespace
 
 FlowProgress UpdateDriver::progress() {
-  const auto done = static_cast<int64_t>(uses_.progress.boundary.step);
+  const auto done = static_cast<int64_t>(run_.progress.boundary.step);
   const int64_t total = settings().pipeline.total_steps;
   return {done, total == 0 ? -1 : std::max<int64_t>(0, total - done), training_};
 }
 
-bool UpdateDriver::needs_engine() { return uses_.control.due() == Control::Due::kEvaluation; }
+bool UpdateDriver::needs_engine() { return run_.control.due() == Control::Due::kEvaluation; }
 
 bool UpdateDriver::has_steps_left() const {
   const auto total = static_cast<uint64_t>(settings().pipeline.total_steps);
-  return total == 0 || uses_.progress.boundary.step < total;
+  return total == 0 || run_.progress.boundary.step < total;
 }
 
 // An evaluation that the host requests just now, while samples of steps are generated, comes after
 // the next step.
 Turn UpdateDriver::between_steps() {
-  Control& control = uses_.control;
+  Control& control = run_.control;
   while (control.enter(PipelineState::kFetching)) {
-    uses_.checkpoints.finish_if_ended();
+    run_.checkpoints.finish_if_ended();
     if (control.apply_staged()) apply_options();
     Control::Due due = control.due();
-    if (due == Control::Due::kEvaluation && uses_.generation.active()) due = Control::Due::kNothing;
+    if (due == Control::Due::kEvaluation && run_.generation.active()) due = Control::Due::kNothing;
     switch (due) {
       case Control::Due::kEvaluation:
-        if (!uses_.evaluation.run()) return Turn::kEnd;
+        if (!evaluation_.run()) return Turn::kEnd;
         break;
       case Control::Due::kCheckpoint:
         control.enter(PipelineState::kCheckpointing);
-        uses_.checkpoints.write_due(uses_.phases.update(), uses_.progress.boundary);
+        run_.checkpoints.write_due(run_.phases.update(), run_.progress.boundary);
         break;
       case Control::Due::kNothing:
         if (!has_steps_left()) return Turn::kEnd;
@@ -55,44 +55,44 @@ Turn UpdateDriver::between_steps() {
 }
 
 void UpdateDriver::apply_options() {
-  uses_.phases.update().set_options(settings());
-  uses_.rollout.set_rules();
+  run_.phases.update().set_options(settings());
+  rollout_.set_rules();
 }
 
 void UpdateDriver::begin_step() {
   step() = {};
   step().times.begin = now();
-  if (EngineSet* const engine = uses_.phases.engine(); engine != nullptr) {
+  if (EngineSet* const engine = run_.phases.engine(); engine != nullptr) {
     engine->restart_peak();
     step().engine_before = engine->stats();
   }
 }
 
 int64_t UpdateDriver::drop_stale() {
-  const auto most = static_cast<uint64_t>(uses_.rollout.rules().max_staleness);
-  const uint64_t version = uses_.model.version();
-  return version > most ? uses_.scoring.drop_older_than(version - most) : 0;
+  const auto most = static_cast<uint64_t>(rollout_.rules().max_staleness);
+  const uint64_t version = run_.model.version();
+  return version > most ? run_.scoring.drop_older_than(version - most) : 0;
 }
 
 Turn UpdateDriver::begin(int64_t groups) {
   const int64_t start = now();
   step().times.no_batch_ns = start - step().times.begin;
-  if (!uses_.control.enter(PipelineState::kTraining)) return Turn::kEnd;
-  const int64_t dropped = uses_.rollout.filter().drop_zero_advantages(groups);
+  if (!run_.control.enter(PipelineState::kTraining)) return Turn::kEnd;
+  const int64_t dropped = rollout_.filter().drop_zero_advantages(groups);
   step().filtered.zero_advantage += dropped;
-  batch_ = uses_.scoring.take_batch(groups - dropped);
+  batch_ = run_.scoring.take_batch(groups - dropped);
   training_ = true;
-  uses_.files.record_batch(uses_.progress.boundary.step + 1, batch_,
-                           uses_.scoring.group_size(Purpose::kTrain));
-  PolicyUpdate& update = uses_.phases.update();
+  run_.files.record_batch(run_.progress.boundary.step + 1, batch_,
+                          run_.scoring.group_size(Purpose::kTrain));
+  PolicyUpdate& update = run_.phases.update();
   if (!batch_.empty()) {
     const ScoredLists lists(batch_);
-    write_.emplace(uses_.model, kReaderWaitNs);
+    write_.emplace(run_.model, kReaderWaitNs);
     // Activations overwrite the KV memory, even if the weights do not change.
-    if (uses_.phases.engine() != nullptr && uses_.phases.share_bytes()) {
-      uses_.phases.engine()->forget_kv();
+    if (run_.phases.engine() != nullptr && run_.phases.share_bytes()) {
+      run_.phases.engine()->forget_kv();
     }
-    update.begin(lists.view(), uses_.progress.boundary.step);
+    update.begin(lists.view(), run_.progress.boundary.step);
   }
   step().times.training_ns += now() - start;
   return Turn::kWorked;
@@ -100,11 +100,11 @@ Turn UpdateDriver::begin(int64_t groups) {
 
 Turn UpdateDriver::next() {
   const int64_t start = now();
-  PolicyUpdate& update = uses_.phases.update();
+  PolicyUpdate& update = run_.phases.update();
   Turn turn = Turn::kNothing;
   if (batch_.empty()) {
     finish(update.without_samples());
-  } else if (update.has_steps_left() && uses_.control.out_of_time()) {
+  } else if (update.has_steps_left() && run_.control.out_of_time()) {
     abandon();
     return Turn::kEnd;
   } else if (update.next()) {
@@ -122,17 +122,17 @@ Turn UpdateDriver::next() {
 // An update that has changed nothing is undone: its groups return to the buffer, and its recorded
 // batch belongs to no step.
 void UpdateDriver::abandon() {
-  const bool unchanged = uses_.phases.update().abandon();
+  const bool unchanged = run_.phases.update().abandon();
   write_.reset();
   training_ = false;
   if (unchanged) {
-    uses_.scoring.give_back(std::exchange(batch_, {}));
-    uses_.files.begin(uses_.progress.boundary.step);
+    run_.scoring.give_back(std::exchange(batch_, {}));
+    run_.files.begin(run_.progress.boundary.step);
     return;
   }
-  uses_.checkpoints.refuse();
-  const uint64_t step = uses_.progress.boundary.step + 1;
-  uses_.model.runtime().logger().log(
+  run_.checkpoints.refuse();
+  const uint64_t step = run_.progress.boundary.step + 1;
+  run_.model.runtime().logger().log(
       LogLevel::kWarn, "pipeline", {{"step", step}}, "stopped within the update of step ", step,
       ", after an optimizer step and before the last one: the model is "
       "half-trained, and the run resumes from its last checkpoint");
@@ -146,32 +146,32 @@ void UpdateDriver::finish(UpdateResult done) {
   step.skipped = done.skipped;
   step.trained = std::move(done.metrics);
   step.update = done.trained;
-  if (uses_.rollout.generates()) uses_.files.records().keep_extremes(batch_);
+  if (rollout_.generates()) run_.files.records().keep_extremes(batch_);
 }
 
 // The step is final: the ledger commits it and the host is notified.
 void UpdateDriver::publish() {
-  uses_.control.enter(PipelineState::kPublishing);
+  run_.control.enter(PipelineState::kPublishing);
   StepRecord& step = this->step();
   step.times.unpublished_ns = now() - trained_ns_;
   if (generates_ahead(settings())) {
-    step.trained.append(staleness_metrics(batch_, uses_.model.version()));
+    step.trained.append(staleness_metrics(batch_, run_.model.version()));
   }
   const int64_t start = now();
-  uses_.phases.update().publish(step.update);
+  run_.phases.update().publish(step.update);
   step.times.training_ns += now() - start;
   step.trained.append(train_metrics(step.update));
-  if (uses_.rollout.generates()) step.trained.append(request_metrics(batch_));
+  if (rollout_.generates()) step.trained.append(request_metrics(batch_));
   std::shared_ptr<StepEvent> event = commit();
-  uses_.scoring.forget_rows();
-  uses_.generation.forget_requests();
-  uses_.scoring.push_dropped();
+  run_.scoring.forget_rows();
+  run_.generation.forget_requests();
+  run_.scoring.push_dropped();
   event->metrics = step_metrics();
-  uses_.checkpoints.note_step(event->metrics);
-  uses_.files.records().write_step(event->metrics, settings().metrics.interval_steps);
-  uses_.model.runtime().tracer().span({"pipeline.step", TraceLane::kPipeline, step.times.begin,
-                                       now(), "step", static_cast<int64_t>(event->step)});
-  uses_.control.push(std::move(event));
+  run_.checkpoints.note_step(event->metrics);
+  run_.files.records().write_step(event->metrics, settings().metrics.interval_steps);
+  run_.model.runtime().tracer().span({"pipeline.step", TraceLane::kPipeline, step.times.begin,
+                                      now(), "step", static_cast<int64_t>(event->step)});
+  run_.control.push(std::move(event));
   batch_.clear();
   training_ = false;
 }
@@ -179,8 +179,8 @@ void UpdateDriver::publish() {
 // What is open will be drawn again by a run that resumes here, so it does not count yet.
 std::shared_ptr<StepEvent> UpdateDriver::commit() {
   auto event = std::make_shared<StepEvent>();
-  const Control::Lock lock = uses_.control.lock();
-  Scoring& scoring = uses_.scoring;
+  const Control::Lock lock = run_.control.lock();
+  Scoring& scoring = run_.scoring;
   if (step().applied) {
     scoring.commit_batch(lock);
   } else if (step().skipped) {
@@ -188,20 +188,20 @@ std::shared_ptr<StepEvent> UpdateDriver::commit() {
   } else {
     scoring.drop_batch(DropReason::kFiltered, "no token carried loss", lock);
   }
-  RunState& state = uses_.progress.boundary;
+  RunState& state = run_.progress.boundary;
   ++state.step;
-  state.cursor = uses_.rollout.next_ordinal();
+  state.cursor = rollout_.next_ordinal();
   state.open_ordinals = scoring.open_ordinals(lock);
-  state.kl_coef = uses_.phases.update().adaptive_kl();
+  state.kl_coef = run_.phases.update().adaptive_kl();
   state.ledger = scoring.ledger(lock).without_open();
-  uses_.progress.version = uses_.model.version();
+  run_.progress.version = run_.model.version();
   event->step = state.step;
-  event->version = uses_.progress.version;
+  event->version = run_.progress.version;
   const auto due = [&](int64_t every_steps) {
     return every_steps != 0 && state.step % static_cast<uint64_t>(every_steps) == 0;
   };
-  uses_.control.add_due(due(settings().eval.every_steps), due(settings().checkpoint.every_steps),
-                        lock);
+  run_.control.add_due(due(settings().eval.every_steps), due(settings().checkpoint.every_steps),
+                       lock);
   return event;
 }
 
@@ -230,19 +230,19 @@ void set_ledger(MetricList& m, const LedgerCounts& c) {
 }  // namespace
 
 MetricList UpdateDriver::step_metrics() {
-  const RunState& boundary = uses_.progress.boundary;
-  const bool generates = uses_.rollout.generates();
+  const RunState& boundary = run_.progress.boundary;
+  const bool generates = rollout_.generates();
   StepRecord& step = this->step();
   MetricList m;
   m.set(kStepMetric, static_cast<double>(boundary.step));
-  m.set("training/epoch", static_cast<double>(uses_.prompts.epoch_of(boundary.cursor - 1)));
-  m.set("training/weight_version", static_cast<double>(uses_.model.version()));
+  m.set("training/epoch", static_cast<double>(run_.prompts.epoch_of(boundary.cursor - 1)));
+  m.set("training/weight_version", static_cast<double>(run_.model.version()));
   m.append(step.trained);
   if (generates) m.append(step.filtered.metrics());
-  set_ledger(m, uses_.scoring.ledger(uses_.control.lock()));
-  if (generates_ahead(settings())) m.append(flow_metrics(uses_.scoring.groups(), step.times));
-  m.append(uses_.checkpoints.metrics());
-  if (generates) m.append(step.generation_metrics(uses_.phases.engine()->stats()));
+  set_ledger(m, run_.scoring.ledger(run_.control.lock()));
+  if (generates_ahead(settings())) m.append(flow_metrics(run_.scoring.groups(), step.times));
+  m.append(run_.checkpoints.metrics());
+  if (generates) m.append(step.generation_metrics(run_.phases.engine()->stats()));
   step.set_times(m, now(), generates);
   return m;
 }

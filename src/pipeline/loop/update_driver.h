@@ -15,20 +15,8 @@ namespace rl {
 
 class UpdateDriver final : public UpdatePort {
  public:
-  struct Uses {
-    Control& control;
-    LoadedModel& model;
-    const PhaseArena& phases;
-    const PromptSupply& prompts;
-    Scoring& scoring;
-    Generation& generation;
-    RunFiles& files;
-    Checkpoints& checkpoints;
-    Evaluation& evaluation;
-    RunProgress& progress;
-    RolloutDriver& rollout;
-  };
-  explicit UpdateDriver(const Uses& uses) : uses_(uses) {}
+  UpdateDriver(Evaluation& evaluation, RolloutDriver& rollout)
+      : run_(evaluation.run_parts()), evaluation_(evaluation), rollout_(rollout) {}
   // The run is over; a step that failed may have been under way.
   void end() { write_.reset(); }
 
@@ -41,9 +29,9 @@ class UpdateDriver final : public UpdatePort {
   void publish() override;
 
  private:
-  const Settings& settings() const { return uses_.control.settings(); }
-  StepRecord& step() { return uses_.rollout.step(); }
-  int64_t now() const { return uses_.model.runtime().clock().now_ns(); }
+  const Settings& settings() const { return run_.control.settings(); }
+  StepRecord& step() { return rollout_.step(); }
+  int64_t now() const { return run_.model.runtime().clock().now_ns(); }
   void apply_options();
   void begin_step();
   bool has_steps_left() const;
@@ -52,7 +40,9 @@ class UpdateDriver final : public UpdatePort {
   std::shared_ptr<StepEvent> commit();
   MetricList step_metrics();
 
-  const Uses uses_;
+  const RunParts run_;
+  Evaluation& evaluation_;
+  RolloutDriver& rollout_;
   std::vector<SamplePtr> batch_;  // of the step in progress
   std::optional<LoadedModel::WriteLease> write_;
   bool training_ = false;

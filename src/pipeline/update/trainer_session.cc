@@ -276,7 +276,7 @@ TensorPtr TrainerSession::gradient_on_device(const DeviceFloats& held, std::stri
 }
 
 TensorPtr TrainerSession::device_gradient(const std::shared_ptr<TrainerSession>& trainer,
-                                          std::string_view name, bool copied) {
+                                          std::string_view name, bool copied, void* stream) {
   const std::lock_guard lock(trainer->mutex_);
   trainer->require_awake();
   Impl& impl = *trainer->impl_;
@@ -288,13 +288,16 @@ TensorPtr TrainerSession::device_gradient(const std::shared_ptr<TrainerSession>&
   }
   if (!copied) {
     TensorPtr lent = trainer->gradient_on_device(held, name, trainer);
+    lent->order()->lead(stream);
     impl.host_gradients.lend();
     return lent;
   }
   const TensorPtr applied = impl.host_gradients.has_copy()
                                 ? trainer->gradient_locked(name, nullptr)
                                 : trainer->gradient_on_device(held, name, nullptr);
-  return copy_on_device(trainer->model_->shared_runtime(), *applied);
+  TensorPtr copy = copy_on_device(trainer->model_->shared_runtime(), *applied);
+  copy->order()->lead(stream);
+  return copy;
 }
 
 TensorPtr TrainerSession::gradient_locked(std::string_view name,

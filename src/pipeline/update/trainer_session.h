@@ -70,10 +70,11 @@ class TrainerSession {
   static TensorPtr gradient(const std::shared_ptr<TrainerSession>& trainer, std::string_view name);
   // The same as values of their own, which other calls of the trainer do not change meanwhile.
   TensorPtr copy_gradient(std::string_view name);
-  // The same in memory of the device, if that has memory of its own. kFailedPrecondition after
-  // gradient() of the same gradients, and the other way round.
+  // The same in memory of the device, if that has memory of its own, ordered before what `stream`
+  // gets later (StreamOrder::lead). kFailedPrecondition after gradient() of the same gradients, and
+  // the other way round; no call that fails decides where they are.
   static TensorPtr device_gradient(const std::shared_ptr<TrainerSession>& trainer,
-                                   std::string_view name, bool copied);
+                                   std::string_view name, bool copied, void* stream = nullptr);
   // Changes what may change between steps; kNotChangeable naming the first other option that
   // differs from those of the trainer.
   void set_options(const Settings& settings);

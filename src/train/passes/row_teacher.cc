@@ -17,7 +17,8 @@ ArenaPlan plan_forward(const TrainShape& s, const StepOptions& o) {
   ArenaPlan plan;
   plan.add_region("forward",
                   ForwardBuffers::bytes(s.config, s.kv, o.limits(o.train_rows()), s.num_threads));
-  plan.add_region("KV", (CheckedU64(all_kv_blocks(s, o)) * CheckedU64(s.kv.block_bytes())).get());
+  const CheckedU64 block(forward_kv(s.kv).block_bytes());
+  plan.add_region("KV", (CheckedU64(all_kv_blocks(s, o)) * block).get());
   return plan;
 }
 
@@ -51,7 +52,8 @@ RowTeacher::RowTeacher(const Model& model, const StepOptions& o, const Memory& m
       forward_(model.config(), model.kv_shape(), o.limits(o.train_rows()),
                shape_of(model).num_threads,
                region(plan_forward(shape_of(model), o), memory.forward, kFirst)),
-      kv_{model.kv_shape(), region(plan_forward(shape_of(model), o), memory.forward, kSecond),
+      kv_{forward_kv(model.kv_shape()),
+          region(plan_forward(shape_of(model), o), memory.forward, kSecond),
           all_kv_blocks(shape_of(model), o)},
       hidden_(region(plan_kept(shape_of(model), o), memory.kept, kFirst)),
       head_(model.config(), model.compute_dtype(), o.chunk_rows(), false,

@@ -9,7 +9,8 @@
 namespace rl {
 namespace {
 
-enum RegionIndex : size_t { kSaved, kForward, kBackward, kHead, kKv };
+// The head has no index: it begins among the backward buffers.
+enum RegionIndex : size_t { kSaved, kForward, kBackward, kKv = 4 };
 
 std::byte* region(const ArenaPlan& plan, std::byte* data, RegionIndex index) {
   return data + plan.regions()[index].offset;
@@ -51,8 +52,16 @@ ArenaPlan plan_scoring(const TrainShape& s, const StepOptions& o) {
   plan.add_region("forward", ForwardBuffers::bytes(s.config, s.kv, o.limits(max_forward_rows(o)),
                                                    s.num_threads));
   plan.add_region("head", HeadBuffers::bytes(s.config, s.compute(), o.head_rows(), false));
-  plan.add_region("KV", kv_bytes(s.kv, max_forward_blocks(s, o)));
+  plan.add_region("KV", kv_bytes(forward_kv(s.kv), max_forward_blocks(s, o)));
   return plan;
+}
+
+uint64_t bytes_beyond(uint64_t bytes, uint64_t room) { return bytes > room ? bytes - room : 0; }
+
+// The head is done before the backward of the layers begins, so its buffers begin in theirs, behind
+// what it hands to them.
+uint64_t head_offset(const TrainShape& s, const BatchLimits& rows) {
+  return BackwardBuffers(s.config, s.kv, rows, s.num_threads, nullptr).free_before;
 }
 
 }  // namespace
@@ -97,15 +106,18 @@ int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size
 
 ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
   const BatchLimits rows = o.limits(o.train_rows());
+  const uint64_t backward = BackwardBuffers::bytes(s.config, s.kv, rows, s.num_threads);
+  const uint64_t head = HeadBuffers::bytes(s.config, s.compute(), o.head_rows(), true);
   ArenaPlan plan;
   plan.add_region("saved activations",
                   SavedActivations::bytes(s.config, s.compute(), rows, o.activations));
   plan.add_region("forward buffers", ForwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
-  plan.add_region("backward buffers", BackwardBuffers::bytes(s.config, s.kv, rows, s.num_threads));
-  plan.add_region("head buffers", HeadBuffers::bytes(s.config, s.compute(), o.head_rows(), true));
-  plan.add_region("training KV", kv_bytes(s.kv, all_kv_blocks(s, o)));
-  const uint64_t scoring = ScoringBuffers::bytes(s, o), training = plan.total_bytes();
-  if (scoring > training) plan.add_region("log-probs beyond training", scoring - training);
+  plan.add_region("backward buffers", backward);
+  plan.add_region("head buffers beyond backward",
+                  bytes_beyond(head, backward - head_offset(s, rows)));
+  plan.add_region("training KV", kv_bytes(training_kv(s.kv, o.activations), all_kv_blocks(s, o)));
+  const uint64_t beyond = bytes_beyond(ScoringBuffers::bytes(s, o), plan.total_bytes());
+  if (beyond != 0) plan.add_region("log-probs beyond training", beyond);
   return plan;
 }
 
@@ -122,7 +134,8 @@ ScoringBuffers::ScoringBuffers(const TrainShape& s, const StepOptions& o, std::b
               data + plan_scoring(s, o).regions()[0].offset),
       head(s.config, s.compute(), o.head_rows(), false,
            data + plan_scoring(s, o).regions()[1].offset),
-      kv{s.kv, data + plan_scoring(s, o).regions()[2].offset, max_forward_blocks(s, o)} {}
+      kv{forward_kv(s.kv), data + plan_scoring(s, o).regions()[2].offset,
+         max_forward_blocks(s, o)} {}
 
 TrainBuffers::TrainBuffers(const TrainShape& shape, const StepOptions& options, std::byte* data,
                            std::byte* host)
@@ -136,9 +149,10 @@ TrainBuffers::TrainBuffers(const TrainShape& s, const StepOptions& o, const Aren
               region(plan, memory.device, kForward)),
       backward(s.config, s.kv, o.limits(o.train_rows()), s.num_threads,
                region(plan, memory.device, kBackward)),
-      head(s.config, s.compute(), o.head_rows(), true, region(plan, memory.device, kHead)),
+      head(s.config, s.compute(), o.head_rows(), true,
+           region(plan, memory.device, kBackward) + backward.free_before),
       d_hidden(backward.d_normed),
-      kv{s.kv, region(plan, memory.device, kKv), all_kv_blocks(s, o)},
+      kv{training_kv(s.kv, o.activations), region(plan, memory.device, kKv), all_kv_blocks(s, o)},
       scoring(s, o, memory.device) {}
 
 }  // namespace rl
