@@ -80,10 +80,10 @@ Turn UpdateDriver::begin(int64_t groups) {
   if (!uses_.control.enter(PipelineState::kTraining)) return Turn::kEnd;
   const int64_t dropped = uses_.rollout.filter().drop_zero_advantages(groups);
   step().filtered.zero_advantage += dropped;
-  batch_ = uses_.scoring.take_batch(groups - dropped);
+  const uint64_t step_number = uses_.progress.boundary.step + 1;
+  batch_ = uses_.scoring.take_batch(step_number, groups - dropped);
   training_ = true;
-  uses_.files.record_batch(uses_.progress.boundary.step + 1, batch_,
-                           uses_.scoring.group_size(Purpose::kTrain));
+  uses_.files.record_batch(step_number, batch_, uses_.scoring.group_size(Purpose::kTrain));
   PolicyUpdate& update = uses_.phases.update();
   if (!batch_.empty()) {
     const ScoredLists lists(batch_);
@@ -181,6 +181,8 @@ std::shared_ptr<StepEvent> UpdateDriver::commit() {
   auto event = std::make_shared<StepEvent>();
   const Control::Lock lock = uses_.control.lock();
   Scoring& scoring = uses_.scoring;
+  RunSchedule& schedule = uses_.control.schedule(lock);
+  schedule.look();
   if (step().applied) {
     scoring.commit_batch(lock);
   } else if (step().skipped) {
@@ -195,6 +197,9 @@ std::shared_ptr<StepEvent> UpdateDriver::commit() {
   state.kl_coef = uses_.phases.update().adaptive_kl();
   state.ledger = scoring.ledger(lock).without_open();
   uses_.progress.version = uses_.model.version();
+  schedule.note(ScheduledKind::kPublish,
+                {state.step, uses_.progress.version, bits_of(step().update.loss),
+                 bits_of(step().update.grad_norm)});
   event->step = state.step;
   event->version = uses_.progress.version;
   const auto due = [&](int64_t every_steps) {
