@@ -401,7 +401,7 @@ TEST(ScheduleReplay, HasChangedOptionsAndTheStop) {
   expect_same(run, replay(replaying(o, path, 2)));
 }
 
-TEST(ScheduleReplay, HasTheScoresOfEvaluations) {
+TEST(ScheduleReplay, HasEvaluationsAndTheirScores) {
   const TempDir dir;
   testing::write_lines(dir.file("eval.jsonl"), testing::id_rows(3));
   OptionSet o = options_with(dir, kAsync + Texts{"eval.every_steps=2"});
@@ -412,10 +412,13 @@ TEST(ScheduleReplay, HasTheScoresOfEvaluations) {
     Rig rig(again ? replaying(o, path) : recording(o, path));
     std::optional<LateScorer> scorer;
     if (!again) scorer.emplace(rig);
+    rig.on_step = [](Pipeline& p, const StepEvent& e) {
+      if (e.step == 3) p.request_eval();
+    };
     const RunLog log = rig.start_and_serve();
     for (const auto& e : log.evals) rewards[again].push_back(e->mean_reward);
   }
-  EXPECT_EQ(rewards[0].size(), 3u);
+  EXPECT_EQ(rewards[0].size(), 4u) << "one was requested";
   EXPECT_EQ(rewards[0], rewards[1]);
 }
 

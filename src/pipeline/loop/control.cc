@@ -103,13 +103,7 @@ bool Control::stop(int64_t timeout_ns) {
 void Control::request_eval() {
   const Lock held = lock();
   if (ended_) throw Error(Code::kFailedPrecondition, "the pipeline has ended");
-  if (schedule_.active()) {
-    throw Error(Code::kFailedPrecondition,
-                str("the schedule of the run is that of ", *schedule_.path(),
-                    ": only eval.every_steps evaluates"))
-        .with_key(schedule_.recording() ? "pipeline.record_path" : "pipeline.replay_path");
-  }
-  eval_due_ = true;
+  (schedule_.active() ? evals_.requested : evals_.due) = !schedule_.replaying();
   notify(held);
 }
 
@@ -174,19 +168,27 @@ bool Control::apply_staged() {
 
 Control::Due Control::due() const {
   const Lock held = lock();
-  if (eval_due_) return Due::kEvaluation;
+  if (evals_.due) return Due::kEvaluation;
   if (checkpoint_due_ || checkpoints_.requested > checkpoints_.begun) return Due::kCheckpoint;
   return Due::kNothing;
 }
 
 void Control::add_due(bool evaluation, bool checkpoint, const Lock&) {
-  eval_due_ = eval_due_ || evaluation;
+  evals_.due = evals_.due || evaluation;
   checkpoint_due_ = checkpoint;
+}
+
+void Control::take_eval_request() {
+  const Lock held = lock();
+  if (schedule_.take(ScheduledKind::kRequest)) evals_.due = true;
+  if (!std::exchange(evals_.requested, false)) return;
+  evals_.due = true;
+  schedule_.note(ScheduledKind::kRequest);
 }
 
 void Control::begin_eval() {
   const Lock held = lock();
-  eval_due_ = false;
+  evals_.due = false;
 }
 
 uint64_t Control::begin_checkpoint() {

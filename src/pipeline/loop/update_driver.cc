@@ -21,7 +21,10 @@ FlowProgress UpdateDriver::progress() {
   return {done, total == 0 ? -1 : std::max<int64_t>(0, total - done), training_};
 }
 
-bool UpdateDriver::needs_engine() { return uses_.control.due() == Control::Due::kEvaluation; }
+bool UpdateDriver::needs_engine() {
+  uses_.control.take_eval_request();
+  return uses_.control.due() == Control::Due::kEvaluation;
+}
 
 bool UpdateDriver::has_steps_left() const {
   const auto total = static_cast<uint64_t>(settings().pipeline.total_steps);
@@ -34,6 +37,7 @@ Turn UpdateDriver::between_steps() {
   Control& control = uses_.control;
   while (control.enter(PipelineState::kFetching)) {
     uses_.checkpoints.finish_if_ended();
+    if (!uses_.generation.active()) control.take_eval_request();
     if (control.apply_staged()) apply_options();
     Control::Due due = control.due();
     if (due == Control::Due::kEvaluation && uses_.generation.active()) due = Control::Due::kNothing;

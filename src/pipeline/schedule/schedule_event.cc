@@ -35,6 +35,7 @@ constexpr Row kRows[] = {
     {ScheduledKind::kOptions, "options", {}, {}},
     {ScheduledKind::kStop, "stop", {}, {}},
     {ScheduledKind::kOutOfTime, "stop within an update", {}, {}},
+    {ScheduledKind::kRequest, "request for an evaluation", {}, {}},
     {ScheduledKind::kDraw,
      "draw",
      {{{"first sample"}, {"steps done"}, {"prompt", Form::kDigest}}},

@@ -18,6 +18,7 @@ enum class ScheduledKind : uint8_t {
   kOptions = 16,    // the options of the next step
   kStop = 17,       // the run ends
   kOutOfTime = 18,  // within an update
+  kRequest = 19,    // for an evaluation
   // Outcomes.
   kDraw = 32,      // first sample of the group, steps done, digest of the prompt
   kForward = 33,   // version, samples that have begun, tokens generated so far
