@@ -84,7 +84,7 @@ struct FrameWriter::Compressor {
 };
 
 FrameWriter::FrameWriter(OutputFile& out, int level)
-    : out_(out), compressor_(std::make_unique<Compressor>()) {
+    : out_(&out), compressor_(std::make_unique<Compressor>()) {
   RL_CHECK(level >= kMinCompressionLevel && level <= kMaxCompressionLevel);
   checked(ZSTD_CCtx_setParameter(compressor_->context, ZSTD_c_compressionLevel, level), "set up");
   checked(ZSTD_CCtx_setParameter(compressor_->context, ZSTD_c_checksumFlag, 1), "set up");
@@ -96,7 +96,7 @@ FrameWriter::FrameWriter(OutputFile& out, int level)
 FrameWriter::~FrameWriter() = default;
 
 void FrameWriter::write(std::span<const std::byte> data) {
-  out_.append(data);
+  out_->append(data);
   digest_.update(data);
 }
 
@@ -128,8 +128,8 @@ struct FrameReader::Decompressor {
   ZSTD_DCtx* context;
 };
 
-FrameReader::FrameReader(const InputFile& file)
-    : file_(file), decompressor_(std::make_unique<Decompressor>()) {
+FrameReader::FrameReader(const InputFile& file, FrameEnd end)
+    : file_(file), end_(end), decompressor_(std::make_unique<Decompressor>()) {
   FileHeader header;
   read_digested(writable_bytes_of(header), "the file header");
   if (std::string_view(header.magic.data(), header.magic.size()) != kMagic) {
@@ -161,6 +161,17 @@ void FrameReader::read_digested(std::span<std::byte> out, const char* what) {
   file_.read_at(at_, out);
   digest_.update(out);
   at_ += out.size();
+}
+
+// Whether the file goes on to the end of the next frame or closing record. One that is damaged is
+// whole: reading it says how.
+bool FrameReader::is_whole() const {
+  const uint64_t rest = file_.size() - at_;
+  FrameRecord record;
+  if (rest < sizeof record) return false;
+  file_.read_at(at_, writable_bytes_of(record));
+  const bool damaged = record.check != record.expected_check();
+  return damaged || record.closes() || record.first <= rest - sizeof record;
 }
 
 FrameRecord FrameReader::read_record() {
@@ -218,6 +229,10 @@ void FrameReader::check_closing(const FrameRecord& record, uint64_t offset, uint
 
 std::optional<Frame> FrameReader::next() {
   if (closed_) return std::nullopt;
+  if (end_ == FrameEnd::kMayBeTorn && !is_whole()) {
+    closed_ = torn_ = true;
+    return std::nullopt;
+  }
   const uint64_t offset = at_, digest = digest_.value();
   const FrameRecord record = read_record();
   if (record.closes()) {

@@ -1,7 +1,8 @@
 // Files of documents: a file header, one checksummed zstd frame per document, and a closing record
 // with the number of frames and a digest of everything before it. docs/buffer_format.md has the
 // byte layout. Invariant: every length is checked against the file and the limits before memory is
-// allocated for it, and a file truncated anywhere is Error(kDataLoss).
+// allocated for it, and a file truncated anywhere is Error(kDataLoss), unless its reader expects
+// that.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -31,6 +32,8 @@ class FrameWriter {
 
   // kind has four characters. kResourceExhausted if the document exceeds kMaxDocumentBytes.
   void append(std::string_view kind, std::span<const std::byte> document);
+  // What follows goes there: the same file, opened again to append to it. Outlives the writer.
+  void go_on(OutputFile& out) { out_ = &out; }
   // Writes the closing record; nothing can be appended afterwards. The caller makes it durable.
   void close();
 
@@ -38,7 +41,7 @@ class FrameWriter {
   struct Compressor;
   void write(std::span<const std::byte> data);
 
-  OutputFile& out_;
+  OutputFile* out_;
   std::unique_ptr<Compressor> compressor_;
   Digest64 digest_;
   uint64_t num_frames_ = 0;
@@ -55,21 +58,31 @@ struct Frame {
   std::string_view kind_text() const { return {kind.data(), kind.size()}; }
 };
 
+// How a file must end: with its closing record, or also where its writer was killed.
+enum class FrameEnd : uint8_t { kClosed, kMayBeTorn };
+
 class FrameReader {
  public:
   // Reads the file header: kDataLoss if this is no such file, kIncompatible if it has another
   // version. file must outlive the reader.
-  explicit FrameReader(const InputFile& file);
+  explicit FrameReader(const InputFile& file, FrameEnd end = FrameEnd::kClosed);
   ~FrameReader();
   FrameReader(const FrameReader&) = delete;
 
   // Frames in order; nullopt after the last one, if the closing record is present, nothing follows
   // it, and its count and digest match what was read. Otherwise Error(kDataLoss) naming the offset.
+  // With kMayBeTorn nullopt also where the file ends without a closing record; a frame that it ends
+  // in is left out.
   std::optional<Frame> next();
+  // After nullopt: there was no closing record.
+  bool torn() const { return torn_; }
+  // Bytes of the file that belong to no frame read: 0, or those of a frame that is not whole.
+  uint64_t bytes_left() const { return file_.size() - at_; }
   uint64_t num_frames() const { return num_frames_; }  // so far
 
  private:
   struct Decompressor;
+  bool is_whole() const;
   FrameRecord read_record();
   void read_payload(const FrameRecord& record, uint64_t offset);
   void check_closing(const FrameRecord& record, uint64_t offset, uint64_t digest) const;
@@ -77,11 +90,12 @@ class FrameReader {
   [[noreturn]] void fail(uint64_t offset, const std::string& what) const;
 
   const InputFile& file_;
+  const FrameEnd end_;
   std::unique_ptr<Decompressor> decompressor_;
   std::vector<std::byte> stored_, document_;
   Digest64 digest_;
   uint64_t at_ = 0, num_frames_ = 0;
-  bool closed_ = false;
+  bool closed_ = false, torn_ = false;
 };
 
 }  // namespace rl

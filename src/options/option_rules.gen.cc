@@ -1425,6 +1425,32 @@ constexpr OptionCondition kConditions_pipeline_queue_size_and_pipeline_mode[] = 
     {"pipeline.mode", OptionCondition::kIsNot,
      "async", "", ""},
 };
+constexpr OptionCondition kConditions_pipeline_record_path_and_algo_objective[] = {
+    {"pipeline.record_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "distill", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_record_path_and_data_path[] = {
+    {"pipeline.record_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"data.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_record_path_and_pipeline_replay_path[] = {
+    {"pipeline.record_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.replay_path", OptionCondition::kChanged,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_record_path_and_pipeline_turns[] = {
+    {"pipeline.record_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.turns", OptionCondition::kIsNot,
+     "none", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_repetition_filter_and_algo_objective[] = {
     {"pipeline.repetition_filter", OptionCondition::kChanged,
      "", "", ""},
@@ -1438,6 +1464,26 @@ constexpr OptionCondition kConditions_pipeline_repetition_ngram_and_pipeline_rep
      "", "", ""},
     {"pipeline.repetition_filter", OptionCondition::kIs,
      "1", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_replay_path_and_algo_objective[] = {
+    {"pipeline.replay_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "distill", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_replay_path_and_data_path[] = {
+    {"pipeline.replay_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"data.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_replay_path_and_pipeline_turns[] = {
+    {"pipeline.replay_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.turns", OptionCondition::kIsNot,
+     "none", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_reply_timeout_ns_and_pipeline_turns[] = {
     {"pipeline.reply_timeout_ns", OptionCondition::kChanged,
@@ -1622,6 +1668,8 @@ constexpr OptionCondition kConditions_runtime_experiment_and_checkpoint_dir[] = 
      "", "", ""},
     {"buffer.record_dir", OptionCondition::kIs,
      "", "", ""},
+    {"pipeline.record_path", OptionCondition::kIs,
+     "", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
     {"metrics.jsonl", OptionCondition::kIs,
@@ -1655,6 +1703,8 @@ constexpr OptionCondition kConditions_runtime_output_dir_and_checkpoint_dir[] = 
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
     {"buffer.record_dir", OptionCondition::kIs,
+     "", "", ""},
+    {"pipeline.record_path", OptionCondition::kIs,
      "", "", ""},
     {"profiler.timeline.dir", OptionCondition::kIs,
      "", "", ""},
@@ -2691,6 +2741,20 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_queue_size_and_pipeline_mode, 2,
      "pipeline.queue_size = {pipeline.queue_size} has no effect while pipeline.mode is "
      "{pipeline.mode}"},
+    {"pipeline.record_path", "algo.objective",
+     kConditions_pipeline_record_path_and_algo_objective, 3,
+     "pipeline.record_path = {pipeline.record_path} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"pipeline.record_path", "data.path",
+     kConditions_pipeline_record_path_and_data_path, 2,
+     "pipeline.record_path names prompts by their rows in data.path, which is empty"},
+    {"pipeline.record_path", "pipeline.replay_path",
+     kConditions_pipeline_record_path_and_pipeline_replay_path, 2,
+     "pipeline.record_path would have what pipeline.replay_path has"},
+    {"pipeline.record_path", "pipeline.turns",
+     kConditions_pipeline_record_path_and_pipeline_turns, 2,
+     "pipeline.record_path has scores, but no replies to turns, and pipeline.turns is "
+     "{pipeline.turns}"},
     {"pipeline.repetition_filter", "algo.objective",
      kConditions_pipeline_repetition_filter_and_algo_objective, 3,
      "pipeline.repetition_filter = {pipeline.repetition_filter} has no effect while "
@@ -2699,6 +2763,16 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_repetition_ngram_and_pipeline_repetition_filter, 2,
      "pipeline.repetition_ngram = {pipeline.repetition_ngram} has no effect while "
      "pipeline.repetition_filter is {pipeline.repetition_filter}"},
+    {"pipeline.replay_path", "algo.objective",
+     kConditions_pipeline_replay_path_and_algo_objective, 3,
+     "pipeline.replay_path = {pipeline.replay_path} has no effect while algo.objective is "
+     "{algo.objective}"},
+    {"pipeline.replay_path", "data.path",
+     kConditions_pipeline_replay_path_and_data_path, 2,
+     "pipeline.replay_path reads the prompts of the recorded run again, but data.path is empty"},
+    {"pipeline.replay_path", "pipeline.turns",
+     kConditions_pipeline_replay_path_and_pipeline_turns, 2,
+     "pipeline.replay_path has no replies to turns, but pipeline.turns is {pipeline.turns}"},
     {"pipeline.reply_timeout_ns", "pipeline.turns",
      kConditions_pipeline_reply_timeout_ns_and_pipeline_turns, 2,
      "pipeline.reply_timeout_ns = {pipeline.reply_timeout_ns} has no effect while pipeline.turns "
@@ -2798,7 +2872,7 @@ constexpr OptionRule kRules[] = {
      "runtime.device_index = {runtime.device_index} has no effect while runtime.device is "
      "{runtime.device}"},
     {"runtime.experiment", "checkpoint.dir",
-     kConditions_runtime_experiment_and_checkpoint_dir, 7,
+     kConditions_runtime_experiment_and_checkpoint_dir, 8,
      "runtime.experiment = {runtime.experiment} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
     {"runtime.gpu_ranges", "runtime.device",
@@ -2814,7 +2888,7 @@ constexpr OptionRule kRules[] = {
      "runtime.memory_margin_bytes is {runtime.memory_margin_bytes} and leaves nothing of "
      "runtime.memory_budget_bytes, which is {runtime.memory_budget_bytes}"},
     {"runtime.output_dir", "checkpoint.dir",
-     kConditions_runtime_output_dir_and_checkpoint_dir, 7,
+     kConditions_runtime_output_dir_and_checkpoint_dir, 8,
      "runtime.output_dir = {runtime.output_dir} has no effect while checkpoint.dir is "
      "{checkpoint.dir}"},
     {"sampling.max_new_tokens", "engine.max_model_len",

@@ -1799,6 +1799,15 @@ constexpr OptionInfo kOptions[] = {
      "Rollout pauses when there are more.",
      "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "OpenRLHF async_queue_size"},
+    {"pipeline.record_path", OptionType::kString, "",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "File that a pipeline writes its schedule to: scores and missed deadlines, and what follows "
+     "from their times, from drawn prompts to batches and publications. pipeline.replay_path "
+     "runs it again. A run that resumes from a checkpoint goes on in it. Empty records nothing.",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
+     "librl"},
     {"pipeline.repetition_filter", OptionType::kF64, "1.0",
      {.present = true, .inclusive = true, .f64 = 0.0},
      {.present = true, .inclusive = true, .f64 = 1.0},
@@ -1813,6 +1822,16 @@ constexpr OptionInfo kOptions[] = {
      false, false, nullptr, 0, "tokens",
      "Length of the n-grams of pipeline.repetition_filter.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, OptionParent::kNone, "",
+     "librl"},
+    {"pipeline.replay_path", OptionType::kString, "",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "File of pipeline.record_path whose run is repeated, with the same samples, batches and "
+     "weights, up to where the record ends. Scores come from the file: the host is asked for "
+     "none and may give none. A difference ends the run with RL_INCOMPATIBLE, naming the first "
+     "event that differs.",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "librl"},
     {"pipeline.reply_timeout_ns", OptionType::kDurationNs, "0",
      {.present = true, .inclusive = true, .i64 = 0},
@@ -2013,8 +2032,8 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, false, nullptr, 0, "",
      "Base directory of relative paths in checkpoint.dir, buffer.record_dir, "
-     "profiler.timeline.dir and the metrics files; created if missing. Empty is the working "
-     "directory of the process.",
+     "pipeline.record_path, profiler.timeline.dir and the metrics files; created if missing. "
+     "Empty is the working directory of the process.",
      "0.1.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "Relax output root"},
     {"runtime.seed", OptionType::kU64, "0",

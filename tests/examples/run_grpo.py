@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs 4_grpo of any language on a tiny model and looks at everything it leaves behind.
 
-usage: run_grpo.py run|interrupt|arguments PROGRAM MODEL DIRECTORY
+usage: run_grpo.py run|interrupt|modes|arguments PROGRAM MODEL DIRECTORY
        run_grpo.py same PROGRAM MODEL DIRECTORY REFERENCE
                                  both give the same metrics and weights for one seed
        run_grpo.py gpu PROGRAM MODEL DIRECTORY
@@ -107,6 +107,30 @@ def run(demo):
                 "accuracy_after"):
         expect(again[key] == summary[key], f"{key} differs between two runs of one seed")
     on_terminal(demo)
+
+
+def modes(demo):
+    """One option changes how rollout and training are interleaved. Of an asynchronous run it is
+    its record that is repeated."""
+    ahead = ["model.compute_copies=2", "trainer.max_tokens_per_device=64"]
+    off = ["pipeline.mode=one_step_off", *ahead]
+    flows = ["pipeline.mode=async", "pipeline.partial_rollout=true", *ahead]
+    record = demo.directory / "schedule"
+    sync = demo.run("sync", 4)
+    first = demo.run("off", 4, *assignments(off))
+    second = demo.run("off_again", 4, *assignments(off))
+    expect(first["weight_digest"] == second["weight_digest"], "one_step_off differs from itself")
+    expect(first["weight_digest"] != sync["weight_digest"], "one_step_off trains on newer samples")
+    run = demo.run("async", 4, *assignments([*flows, f"pipeline.record_path={record}"]))
+    again = demo.run("again", 4, *assignments([*flows, f"pipeline.replay_path={record}"]))
+    for key in ("steps", "weight_digest", "reward_first", "reward_last", "accuracy_before",
+                "accuracy_after"):
+        expect(run[key] == again[key], f"{key} of a replay is {again[key]}, not {run[key]}")
+    for summary in (sync, first, run):
+        expect(summary["steps"] == 4 and summary["logprob_max_abs_diff"] == 0, f"{summary}")
+    ages = [json.loads(line)["pipeline/staleness/max"] for line in
+            (demo.directory / "async/metrics.jsonl").read_text().splitlines()]
+    expect(max(ages) == 1, f"the samples are {ages} versions old")
 
 
 def report(out):
@@ -241,7 +265,8 @@ def arguments(demo):
 
 
 if __name__ == "__main__":
-    counts = {"run": 5, "interrupt": 5, "arguments": 5, "same": 6, "gpu": 5, "gpu_same": 6}
+    counts = {"run": 5, "interrupt": 5, "modes": 5, "arguments": 5, "same": 6, "gpu": 5,
+              "gpu_same": 6}
     if len(sys.argv) != counts.get(sys.argv[1] if len(sys.argv) > 1 else ""):
         sys.exit(__doc__)
     globals()[sys.argv[1]](Demo(*sys.argv[2:5]), *sys.argv[5:])

@@ -1,14 +1,13 @@
 // Runs that generate while they train (pipeline.mode one_step_off and async): which weights a
 // sample is of, that nothing is lost or too old, and what publications do to samples under way.
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <set>
 #include <thread>
 
 #include "buffer/buffer_file.h"
+#include "late_scorer.h"
 #include "pipeline/plan/plan.h"
 #include "run_rig.h"
 #include "support/expect_error.h"
@@ -16,9 +15,11 @@
 namespace rl {
 namespace {
 
+using testing::LateScorer;
 using testing::low_id_reward;
 using testing::Rig;
 using testing::RunLog;
+using testing::score_unless_late;
 using testing::tiny_options;
 using Texts = std::vector<std::string>;
 
@@ -43,14 +44,6 @@ std::set<uint64_t> versions_of(const Sample& s) {
   std::set<uint64_t> out(s.versions.begin(), s.versions.end());
   out.erase(kUnknownVersion);
   return out;
-}
-
-void score_unless_late(Pipeline& p, const SamplePtr& s) {
-  try {
-    p.score(s->id, low_id_reward(*s));
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code, Code::kLate) << e.message;
-  }
 }
 
 void expect_closed_ledger(const Pipeline& pipeline) {
@@ -129,39 +122,6 @@ TEST(Async, WithoutStalenessItIsSync) {
     for (const double age : log.series("pipeline/staleness/max")) EXPECT_EQ(age, 0);
   }
 }
-
-// Scores come late and in another order, from a thread of its own.
-class LateScorer {
- public:
-  explicit LateScorer(Rig& rig) : thread_([this, &rig] { work(rig.pipeline()); }) {
-    rig.on_score = [this](Pipeline&, const SamplePtr& s) {
-      const std::lock_guard lock(mutex_);
-      waiting_.push_back(s);
-    };
-  }
-  ~LateScorer() {
-    ended_ = true;
-    thread_.join();
-  }
-
- private:
-  void work(Pipeline& pipeline) {
-    while (!ended_) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      std::vector<SamplePtr> due;
-      {
-        const std::lock_guard lock(mutex_);
-        due.swap(waiting_);
-      }
-      for (auto it = due.rbegin(); it != due.rend(); ++it) score_unless_late(pipeline, *it);
-    }
-  }
-
-  std::mutex mutex_;
-  std::vector<SamplePtr> waiting_;
-  std::atomic<bool> ended_ = false;
-  std::thread thread_;  // the last member: it uses the others
-};
 
 TEST(Async, NothingIsOlderThanTheBoundAndNothingIsThrownAway) {
   const TempDir dir;

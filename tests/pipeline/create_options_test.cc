@@ -22,6 +22,7 @@ using testing::interrupt_twice;
 using testing::plan_of_dtype;
 using testing::plan_text;
 using testing::publish_midway;
+using testing::repeat_run;
 using testing::Rig;
 using testing::run_again;
 using testing::run_once;
@@ -238,6 +239,8 @@ const std::map<std::string, Change>& changes() {
       {"pipeline.partial_rollout_max_aborts", {{"1"}, {}, interrupt_twice}},
       {"pipeline.prompts_per_step", {{"2"}}},
       {"pipeline.queue_size", {{"0"}, ahead, plan_text}},
+      {"pipeline.record_path", {{"@schedule"}}},
+      {"pipeline.replay_path", {{"@schedule"}, {}, repeat_run}},
       {"pipeline.samples_per_prompt", {{"2"}}},
       {"pipeline.turns", {{"always"}}},
       {"profiler.timeline.dir", {{"@trace_b"}, traced}},

@@ -73,6 +73,15 @@ inline std::string run_again(const OptionSet& o) {
   return run_once(longer);
 }
 
+// With pipeline.replay_path it is of a run that was recorded there.
+inline std::string repeat_run(const OptionSet& o) {
+  OptionSet first = o;
+  first.unset("pipeline.replay_path");
+  first.set_string("pipeline.record_path", o.get_string("pipeline.replay_path"));
+  if (!o.is_default("pipeline.replay_path")) Rig(first).start_and_serve();
+  return run_once(o);
+}
+
 inline std::string plan_text(const OptionSet& o) {
   return render_plan(plan_memory(o, real_fs(), PlanUse::kPipeline));
 }

@@ -448,6 +448,7 @@ TEST(OptionEffects, RelativeOutputsGoToTheDirectoryOfTheExperiment) {
   o.set_text("checkpoint.dir", "checkpoints");
   o.set_text("checkpoint.every_steps", "1");
   o.set_text("buffer.record_dir", "batches");
+  o.set_text("pipeline.record_path", "schedule");
   o.set_text("profiler.timeline.enable", "true");
   o.set_string("profiler.timeline.dir", dir.file("trace"));  // absolute: as it is
   {
@@ -458,6 +459,7 @@ TEST(OptionEffects, RelativeOutputsGoToTheDirectoryOfTheExperiment) {
   EXPECT_EQ(count_lines(root + "/metrics.jsonl"), 3);
   EXPECT_EQ(names_in(root + "/checkpoints").count("step_000003"), 1u);
   EXPECT_EQ(names_in(root + "/batches").size(), 3u);
+  EXPECT_TRUE(files::exists(root + "/schedule"));
   EXPECT_TRUE(files::exists(dir.file("trace/trace.json")));
   o.set_text("checkpoint.resume", "auto");
   o.set_text("pipeline.total_steps", "4");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "run_rig.h"
+#include "scored_model.h"
 
 namespace rl::testing {
 
@@ -22,9 +23,10 @@ struct Scenario {
   Names adds = {}, lacks = {};
   bool evaluates = false;
   std::function<void(Pipeline&, const SamplePtr&)> on_score = {};
-  bool timed = false;  // the order of its events depends on a clock
-  bool part = false;   // one step of a trainer of the host's own loop; without "estimated" it is
-                       // given advantages
+  bool timed = false;     // the order of its events depends on a clock
+  bool rewarded = false;  // a reward model scores in the host's place
+  bool part = false;      // one step of a trainer of the host's own loop; without "estimated" it is
+                          // given advantages
 };
 
 inline Texts response_rows(bool pairs) {
@@ -57,6 +59,7 @@ inline OptionSet options_of(const Scenario& run, const TempDir& dir) {
     o.set_i64("eval.every_steps", 1);
     if (given && !scored) o.set_i64("sampling.max_new_tokens", 8);
   }
+  if (run.rewarded) o.set_string("model.reward_path", scored_model(dir));
   for (const std::string& text : run.assignments) o.set_assignment(text);
   return o;
 }

@@ -260,6 +260,8 @@ void compare_run(const Settings& s, Fields& c) {
   c.same("pipeline.max_turns", s.pipeline.max_turns);
   c.same("pipeline.mode", s.pipeline.mode);
   c.same("pipeline.over_sampling_prompts", s.pipeline.over_sampling_prompts);
+  c.same("pipeline.record_path", s.pipeline.record_path);
+  c.same("pipeline.replay_path", s.pipeline.replay_path);
   c.same("pipeline.overlong_filter", s.pipeline.overlong_filter);
   c.same("pipeline.partial_rollout", s.pipeline.partial_rollout);
   c.same("pipeline.partial_rollout_max_aborts", s.pipeline.partial_rollout_max_aborts);

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/error.h"
+#include "pipeline/groups/board_schedule.h"
 #include "pipeline/loop/run_state.h"
 
 namespace rl::testing {
@@ -116,10 +117,13 @@ struct Disk {
 
 class World final : public RolloutPort, public UpdatePort, public WaitPort {
  public:
-  World(const SimOptions& options, const Script& script, Disk& disk, SimResult& result)
+  World(const SimOptions& options, const Script& script, Disk& disk, RunSchedule& schedule,
+        SimResult& result)
       : options_(options),
         script_(script),
         disk_(disk),
+        schedule_(schedule),
+        board_schedule_(schedule),
         result_(result),
         dice_(mixed(options.timing, 9)),
         rules_(script.rules),
@@ -129,6 +133,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
                    script.rules.surplus_groups),
         here_(disk) {
     const RunState& s = here_.state;
+    store_.board().observe(board_schedule_);
     store_.board().restore(s.ledger, s.open_ordinals.empty() ? s.cursor : s.open_ordinals.front());
     reopened_.assign(s.open_ordinals.begin(), s.open_ordinals.end());
     next_ordinal_ = s.cursor;
@@ -137,26 +142,35 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
     if (options.bug == Bug::kNeverCancels) told_.max_off_policy = -1;
   }
 
-  void run(bool may_crash) {
+  // False if the run is a replay that was resumed here.
+  bool run(bool may_crash) {
     Flow flow(told_, {*this, *this, *this});
     bool more = true;
     for (int64_t turn = 0; more; ++turn) {
       if (may_crash && turn == script_.crash_turn) throw Crash();
       require(turn < kMostTurns, "the run makes no progress");
-      if (turn == script_.memory_fails_at) fails_ = true;
-      if (turn == script_.stop_turn) stops_ = true;
+      if (turn == script_.memory_fails_at) fails_ = !schedule_.replaying();
+      if (turn == script_.stop_turn) stops_ = !schedule_.replaying();
       try {
         more = flow.turn();
       } catch (const std::bad_alloc&) {
-        break;  // the run has failed, and its books close all the same
+        result_.failed = true;  // and its books close all the same
+        break;
       }
       check();
     }
+    if (schedule_.resumes()) return false;
+    result_.failed ? schedule_.abandon() : schedule_.finish();
     close();
+    return true;
   }
+
+  const Disk& here() const { return here_; }
+  void apply(const ScheduledEvent& input) { apply_input(store_.board(), input); }
 
   // RolloutPort
   FlowGroups groups() override {
+    schedule_.look();
     FlowGroups out = store_.board().waiting_groups();
     if (options_.bug == Bug::kIgnoresSlowGroups && chooses_batch_) out.unfinished.clear();
     chooses_batch_ = false;
@@ -189,7 +203,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   bool generating() override { return !running_.empty() || !waiting_.empty(); }
 
   Turn generate() override {
-    if (stops_) return Turn::kEnd;
+    if (must_stop()) return Turn::kEnd;
     work();
     while (admitting_ && !waiting_.empty() &&
            static_cast<int64_t>(running_.size()) < script_.max_seqs) {
@@ -206,6 +220,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
       }
     }
     running_ = std::move(goes_on);
+    schedule_.note(ScheduledKind::kForward, {here_.version, running_.size()});
     serve();
     return Turn::kWorked;
   }
@@ -214,10 +229,12 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
     const int64_t before = store_.board().unscored();
     if (options_.bug != Bug::kForgetsDeadlines) store_.board().expire(now_);
     changes_ += store_.board().unscored() != before;
+    schedule_.look();
     return store_.board().decided();
   }
 
   FlowJudged commit() override {
+    schedule_.look();
     return store_.commit_all(
         [&](std::span<const double> rewards) {
           return script_.filtered(static_cast<uint64_t>(rewards.front())) ? std::string("filtered")
@@ -240,6 +257,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   int64_t num_bound() override { return options_.bug == Bug::kPublishesAtOnce ? 0 : bound(); }
 
   void cancel_drawn_before(int64_t steps_done) override {
+    schedule_.look();
     ScoreBoard& board = store_.board();
     for (const uint64_t ordinal : board.generating_since(steps_done)) {
       board.drop(ordinal, DropReason::kCancelled, "cancelled");
@@ -265,9 +283,9 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
       require(!generating(), "an evaluation shares the engine");
       evaluated_ = done;
     }
-    if (script_.saves(done)) disk_ = here_;
+    if (script_.saves(done)) save();
     at_boundary_ = false;
-    return done < script_.total_steps && !stops_ ? Turn::kWorked : Turn::kEnd;
+    return done < script_.total_steps && !must_stop() ? Turn::kWorked : Turn::kEnd;
   }
 
   int64_t drop_stale() override {
@@ -288,6 +306,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
       return out;
     });
     batch_ = store_.take(groups - dropped);
+    board_schedule_.taken(here_.state.step + 1, batch_);
     if (rules_.by_batch) {
       // What filters and failures left of it.
       require(static_cast<int64_t>(batch_.size()) <= groups * script_.group_size, "too many");
@@ -309,7 +328,8 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   }
 
   void publish() override {
-    require(rules_.by_batch || stops_ || bound() == 0, "weights of a sample under way change");
+    schedule_.look();
+    require(rules_.by_batch || must_stop() || bound() == 0, "weights of a sample under way change");
     const bool skipped = script_.skips(progress().steps_done);
     if (skipped) {
       store_.board().drop_reserved(DropReason::kNonFinite, {});
@@ -323,6 +343,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
     ++here_.state.step;
     at_boundary_ = true;
     save_state();
+    schedule_.note(ScheduledKind::kPublish, {here_.state.step, here_.version});
     batch_.clear();
   }
 
@@ -331,7 +352,11 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
 
   // The host acts between the look and the wait, too.
   Turn wait(uint64_t seen) override {
-    if (stops_) return Turn::kEnd;
+    if (must_stop()) return Turn::kEnd;
+    if (schedule_.replaying()) {
+      schedule_.check_waiting();
+      return Turn::kWorked;
+    }
     if (dice_.one_in(3)) {
       now_ += dice_.below(kSecond / 8);
       serve();
@@ -349,6 +374,13 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   }
 
  private:
+  bool must_stop() { return schedule_.stops(stops_); }
+
+  void save() {
+    schedule_.sync();
+    disk_ = here_;
+  }
+
   void work() {
     ++result_.events;
     now_ += 1 + dice_.below(kSecond / 20);
@@ -363,6 +395,9 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   void open(uint64_t ordinal) {
     require(here_.trained.count(ordinal) == 0, "a group that was trained on is drawn again");
     store_.board().open(ordinal, -1, progress().steps_done);
+    const int32_t prompt = 1;
+    board_schedule_.drawn(store_.board().sample_id(ordinal, 0), progress().steps_done,
+                          {&prompt, 1});
     for (uint32_t slot = 0; slot < script_.group_size; ++slot) {
       auto s = std::make_shared<Sample>();
       s->id = store_.board().sample_id(ordinal, slot);
@@ -396,9 +431,11 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   }
 
   void deliver(const SamplePtr& s) {
-    const int64_t deadline = script_.timeout_ns == 0 ? -1 : now_ + script_.timeout_ns;
+    const bool expires = script_.timeout_ns > 0 && !schedule_.replaying();
     s->finish = FinishReason::kLength;
-    if (!store_.board().finish(s, deadline)) return;
+    board_schedule_.finished(*s);
+    if (!store_.board().finish(s, expires ? now_ + script_.timeout_ns : -1)) return;
+    if (schedule_.replaying()) return;
     const int64_t fate = script_.fate(s->id);
     if (fate == 5) return;
     const int64_t delay = 1 + dice_.below(kSecond / 4) + (fate == 4 ? 2 * kSecond : 0);
@@ -436,6 +473,8 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
     const auto attempt = [&](double reward, Code expected) {
       try {
         board.score(id, reward, now_);
+        board_schedule_.scored(
+            id, {.scored = true, .reward = reward, .parts = {}, .token_rewards = {}});
         require(expected == Code::kOk, "a wrong score is taken");
       } catch (const Error& e) {
         if (e.code == Code::kInternal) throw;
@@ -447,6 +486,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
     if (fate == 3) {
       try {
         board.fail(id, "broken", now_);
+        board_schedule_.failed(id, "broken");
       } catch (const Error& e) {
         require(e.code == Code::kLate, e.message);
       }
@@ -546,11 +586,14 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
     require(c.prompts_drawn == static_cast<int64_t>(next_ordinal_ - reopened_.size()),
             "a prompt was lost");
     result_.digest = here_.digest;
+    result_.books = c;
   }
 
   const SimOptions& options_;
   const Script& script_;
   Disk& disk_;
+  RunSchedule& schedule_;
+  BoardSchedule board_schedule_;
   SimResult& result_;
   Dice dice_;
   const FlowRules rules_;
@@ -570,6 +613,41 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   bool chooses_batch_ = false;  // the next look at groups is for it
 };
 
+// A run, which a crash may end in the middle: then another one resumes from the disk.
+void run(const SimOptions& options, const Script& script, SimResult& result) {
+  Disk disk;
+  FileSystem* const files = options.record_to;
+  try {
+    RunSchedule schedule;
+    if (files != nullptr) {
+      schedule.record(std::make_unique<ScheduleWriter>(*files, kSimRecord, ScheduleInfo{}));
+    }
+    World(options, script, disk, schedule, result).run(true);
+  } catch (const Crash&) {
+    result.crashed = true;
+    RunSchedule schedule;
+    if (files != nullptr) {
+      schedule.record(ScheduleWriter::go_on(*files, kSimRecord, {disk.state.step, 0}));
+      schedule.resume(resumption(disk.state));
+    }
+    World(options, script, disk, schedule, result).run(false);
+  }
+}
+
+void repeat(const SimOptions& options, const Script& script, SimResult& result) {
+  World* world = nullptr;
+  RunSchedule schedule;
+  schedule.replay(std::make_unique<ScheduleReader>(*options.replay_from, kSimRecord),
+                  [&](const ScheduledEvent& input) { world->apply(input); });
+  for (Disk disk;;) {
+    World here(options, script, disk, schedule, result);
+    world = &here;
+    if (here.run(false)) return;
+    disk = here.here();
+    schedule.resume(resumption(disk.state));
+  }
+}
+
 }  // namespace
 
 uint64_t Dice::roll() {
@@ -581,14 +659,9 @@ uint64_t Dice::roll() {
 
 SimResult simulate(const SimOptions& options) {
   const Script script(options);
-  Disk disk;
   SimResult result;
   try {
-    try {
-      World(options, script, disk, result).run(true);
-    } catch (const Crash&) {
-      World(options, script, disk, result).run(false);
-    }
+    options.replay_from != nullptr ? repeat(options, script, result) : run(options, script, result);
   } catch (const std::exception& e) {
     result.broken = str("seed ", options.seed, ": ", e.what());
   }

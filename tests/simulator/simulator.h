@@ -13,6 +13,7 @@
 
 #include "pipeline/flow/flow.h"
 #include "pipeline/groups/group_store.h"
+#include "pipeline/schedule/run_schedule.h"
 
 namespace rl::testing {
 
@@ -58,12 +59,20 @@ struct SimOptions {
   bool filters = true;
   bool feeds = true;  // by a host, with rows that come in time, and not only files
   Bug bug = Bug::kNone;
+  // Where the schedule is recorded, or what is replayed; null: neither.
+  FileSystem* record_to = nullptr;
+  FileSystem* replay_from = nullptr;
 };
+
+inline constexpr const char* kSimRecord = "schedule";  // path of the record
 
 struct SimResult {
   std::string broken;   // the law that was broken, or empty
   uint64_t digest = 0;  // of what was trained on, in order
   int64_t events = 0;   // pieces of work
+  LedgerCounts books;   // at the end
+  bool failed = false;  // memory ran out
+  bool crashed = false;
   std::set<DropReason> reasons;
 };
 

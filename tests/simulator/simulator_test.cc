@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "memory_disk.h"
+
 namespace rl::testing {
 namespace {
 
@@ -108,6 +110,61 @@ TEST(Simulator, EveryMistakeIsFound) {
     EXPECT_FALSE(found.empty()) << name;
     RecordProperty(name, found);
   }
+}
+
+std::string text_of(const LedgerCounts& c) {
+  return str(c.attempts_started, " started, ", c.attempts_trained, " trained, ", c.discarded(),
+             " discarded, ", c.prompts_drawn, " prompts, ", c.prompts_trained, " trained, ",
+             c.dropped(), " dropped, ", c.tokens_generated, " tokens, ", c.tokens_trained,
+             " trained, ", c.tokens_discarded, " discarded");
+}
+
+// Whatever happened, also a crash and what went on behind it. A run that failed has no more steps
+// in its record than it had, and the step in which it failed is trained to its end.
+TEST(Simulator, AReplayHasTheBooksOfItsRun) {
+  int64_t crashed = 0, failed = 0;
+  for (uint64_t seed = 0; seed < 4000; ++seed) {
+    MemoryDisk files;
+    SimOptions o{.seed = seed, .timing = seed, .feeds = false, .record_to = &files};
+    const SimResult first = simulate(o);
+    ASSERT_EQ(first.broken, "");
+    o.record_to = nullptr;
+    o.replay_from = &files;
+    o.timing = seed + 1;
+    const SimResult second = simulate(o);
+    ASSERT_EQ(second.broken, "");
+    crashed += first.crashed;
+    failed += first.failed;
+    if (first.failed) continue;
+    ASSERT_EQ(first.digest, second.digest) << "seed " << seed;
+    LedgerCounts books = first.books;
+    // Scores that are refused change nothing, and a replay has none.
+    books.late_scores = books.duplicate_scores = books.unknown_scores = books.nonfinite_scores = 0;
+    ASSERT_TRUE(books == second.books)
+        << "seed " << seed << ": " << text_of(books) << " but " << text_of(second.books);
+  }
+  EXPECT_GT(crashed, 100);
+  EXPECT_GT(failed, 50);
+}
+
+// What is left of a record whose run was killed is a run as well.
+TEST(Simulator, ATornRecordReplaysUpToItsEnd) {
+  int64_t torn = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    MemoryDisk files;
+    SimOptions o{.seed = seed, .timing = seed, .feeds = false, .record_to = &files};
+    ASSERT_EQ(simulate(o).broken, "");
+    std::vector<std::byte>& bytes = files.files.at(kSimRecord);
+    Dice dice(seed);
+    const int64_t cut = dice.below(static_cast<int64_t>(bytes.size()) / 2);
+    bytes.resize(bytes.size() - static_cast<size_t>(cut));
+    const ScheduleExtent extent = ScheduleReader(files, kSimRecord).extent();
+    torn += extent.torn && extent.cut_bytes > 0;
+    o.record_to = nullptr;
+    o.replay_from = &files;
+    ASSERT_EQ(simulate(o).broken, "");
+  }
+  EXPECT_GT(torn, 300);
 }
 
 TEST(Simulator, TheSameSeedGivesTheSameRun) {

@@ -329,8 +329,10 @@ struct PipelineSettings {
   int64_t partial_rollout_max_aborts;  // aborts
   int64_t prompts_per_step;  // prompts
   int64_t queue_size;  // batches
+  std::string record_path;
   double repetition_filter;
   int64_t repetition_ngram;  // tokens
+  std::string replay_path;
   int64_t reply_timeout_ns;  // nanoseconds
   int64_t reward_timeout_ns;  // nanoseconds
   int64_t samples_per_prompt;  // samples

@@ -93,6 +93,7 @@ void ScoreBoard::drop(uint64_t ordinal, DropReason reason, std::string message) 
   if (g.dropped) return;
   g.dropped = true;
   g.reason = reason;
+  if (observer_ != nullptr) observer_->dropped(sample_id(ordinal, 0), reason);
   for (Slot& s : g.slots) {
     unscored_ -= s.waiting;
     s.waiting = false;
@@ -288,7 +289,10 @@ void ScoreBoard::expire(int64_t now_ns) {
       break;
     }
   }
-  for (auto& [ordinal, why] : late) drop(ordinal, DropReason::kRewardTimeout, std::move(why));
+  for (auto& [ordinal, why] : late) {
+    if (observer_ != nullptr) observer_->expired(sample_id(ordinal, 0), why);
+    drop(ordinal, DropReason::kRewardTimeout, std::move(why));
+  }
   find_earliest_deadline();
 }
 

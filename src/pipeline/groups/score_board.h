@@ -25,10 +25,22 @@
 
 namespace rl {
 
+// Is told what a board does beside what its functions say, under the lock of their caller.
+class BoardObserver {
+ public:
+  virtual ~BoardObserver() = default;
+  // A deadline has passed, and the group of this sample is about to be dropped.
+  virtual void expired(uint64_t first_sample_id, const std::string& why) = 0;
+  virtual void dropped(uint64_t first_sample_id, DropReason reason) = 0;
+};
+
 class ScoreBoard {
  public:
   // Sample ids are first_id + ordinal * group_size + slot.
   ScoreBoard(int64_t group_size, uint64_t first_id);
+
+  // Tells it from now on, which outlives the board.
+  void observe(BoardObserver& observer) { observer_ = &observer; }
 
   uint64_t sample_id(uint64_t ordinal, uint32_t slot) const;
   uint64_t ordinal_of(uint64_t sample_id) const;
@@ -160,6 +172,7 @@ class ScoreBoard {
 
   const int64_t group_size_;
   const uint64_t first_id_;
+  BoardObserver* observer_ = nullptr;
   Ledger ledger_;
   std::map<uint64_t, Group> groups_;
   uint64_t next_ordinal_ = 0;

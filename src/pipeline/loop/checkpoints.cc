@@ -164,6 +164,7 @@ CheckpointMeta Checkpoints::begin(const RunState& boundary) {
                     ", which left the model half-trained: resume from the last checkpoint"));
   }
   require_metric();
+  control_.schedule(control_.lock()).sync();
   const Settings& settings = control_.settings();
   CheckpointMeta meta;
   meta.step = static_cast<int64_t>(boundary.step);

@@ -56,6 +56,9 @@ class Checkpoints {
   // Path of the last one.
   const std::string& last(const Control::Lock&) const { return last_; }
 
+  // What a run and its checkpoint must have in common.
+  std::string config_digest() const;
+
  private:
   // A checkpoint that the loop writes.
   struct Due {
@@ -84,7 +87,6 @@ class Checkpoints {
   void note_failure(uint64_t step, const Error& error);
   double seconds_since(int64_t begin) const;
   std::string dir() const;
-  std::string config_digest() const;
   CheckpointRules rules() const;
   void note_metrics(const MetricList& metrics, bool of_evaluation);
   void require_metric() const;

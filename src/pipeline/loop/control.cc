@@ -6,6 +6,8 @@
 #include <new>
 
 #include "core/deadline.h"
+#include "options/options_json.h"
+#include "pipeline/config/schedule_options.h"
 
 namespace rl {
 namespace {
@@ -85,6 +87,7 @@ void Control::unpause() {
 bool Control::stop(int64_t timeout_ns) {
   Lock held = lock();
   stop_requested_ = true;
+  schedule_.detach();
   if (const int64_t now = clock_.now_ns(); timeout_ns > 0 && timeout_ns < INT64_MAX - now) {
     stop_deadline_ns_ = std::min(stop_deadline_ns_, now + timeout_ns);
   }
@@ -100,7 +103,7 @@ bool Control::stop(int64_t timeout_ns) {
 void Control::request_eval() {
   const Lock held = lock();
   if (ended_) throw Error(Code::kFailedPrecondition, "the pipeline has ended");
-  eval_due_ = true;
+  (schedule_.active() ? evals_.requested : evals_.due) = !schedule_.replaying();
   notify(held);
 }
 
@@ -125,14 +128,16 @@ bool Control::enter(PipelineState next) {
     state_ = PipelineState::kPaused;
     wait(held, std::nullopt);
   }
-  const bool stops = stop_requested_ && !must_finish(next);
+  const bool stops = !must_finish(next) && schedule_.stops(stop_requested_);
   state_ = stops ? PipelineState::kStopping : next;
   return !stops;
 }
 
 bool Control::out_of_time() {
   const Lock held = lock();
-  if (!stop_requested_ || clock_.now_ns() < stop_deadline_ns_) return false;
+  const bool late = stop_requested_ && clock_.now_ns() >= stop_deadline_ns_;
+  if (late && schedule_.recording()) schedule_.note(ScheduledKind::kOutOfTime);
+  if (!late && !schedule_.take(ScheduledKind::kOutOfTime)) return false;
   state_ = PipelineState::kStopping;
   return true;
 }
@@ -149,7 +154,13 @@ void Control::wait_after(uint64_t num_changes, Lock& held, std::optional<int64_t
 
 bool Control::apply_staged() {
   const Lock held = lock();
+  if (const auto recorded = schedule_.take(ScheduledKind::kOptions)) {
+    if (const auto changed = with_recorded(settings_.set, recorded->text)) staged_ = *changed;
+  }
   if (!staged_) return false;
+  if (schedule_.recording()) {
+    schedule_.note(ScheduledKind::kOptions, {}, options_to_json(staged_->set, true, {}));
+  }
   settings_ = *staged_;
   staged_.reset();
   return true;
@@ -157,19 +168,27 @@ bool Control::apply_staged() {
 
 Control::Due Control::due() const {
   const Lock held = lock();
-  if (eval_due_) return Due::kEvaluation;
+  if (evals_.due) return Due::kEvaluation;
   if (checkpoint_due_ || checkpoints_.requested > checkpoints_.begun) return Due::kCheckpoint;
   return Due::kNothing;
 }
 
 void Control::add_due(bool evaluation, bool checkpoint, const Lock&) {
-  eval_due_ = eval_due_ || evaluation;
+  evals_.due = evals_.due || evaluation;
   checkpoint_due_ = checkpoint;
+}
+
+void Control::take_eval_request() {
+  const Lock held = lock();
+  if (schedule_.take(ScheduledKind::kRequest)) evals_.due = true;
+  if (!std::exchange(evals_.requested, false)) return;
+  evals_.due = true;
+  schedule_.note(ScheduledKind::kRequest);
 }
 
 void Control::begin_eval() {
   const Lock held = lock();
-  eval_due_ = false;
+  evals_.due = false;
 }
 
 uint64_t Control::begin_checkpoint() {

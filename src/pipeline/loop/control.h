@@ -18,6 +18,7 @@
 #include "core/log.h"
 #include "pipeline/config/settings.gen.h"
 #include "pipeline/loop/pipeline.h"
+#include "pipeline/schedule/run_schedule.h"
 
 namespace rl {
 
@@ -37,6 +38,10 @@ class Control {
   uint64_t num_changes(const Lock&) const { return num_changes_; }
   const std::shared_ptr<EventQueue>& queue() const { return queue_; }
   void push(std::shared_ptr<Event> event) { queue_->push(std::move(event)); }
+
+  // Of the run, while it is recorded or replayed. Whether it is does not change.
+  RunSchedule& schedule(const Lock&) { return schedule_; }
+  bool replays() const { return schedule_.replaying(); }
 
   // Options of the step in progress. The loop's thread may read them at any time, other threads
   // under the lock.
@@ -60,7 +65,7 @@ class Control {
   // Ends the loop; true if it ended within timeout_ns, which is also the deadline of an update in
   // progress if it is positive. The earliest deadline of all calls holds.
   bool stop(int64_t timeout_ns);
-  // kFailedPrecondition if the run has ended.
+  // kFailedPrecondition if the run has ended. A replay evaluates where its record does.
   void request_eval();
   // Asks the running loop for a checkpoint: true once it is written, false if the loop ended
   // without it, kTimeout after timeout_ns. An error of a run that goes on is thrown.
@@ -88,6 +93,9 @@ class Control {
   Due due() const;
   // After a whole step: what the options schedule.
   void add_due(bool evaluation, bool checkpoint, const Lock&);
+  // Takes the host's request for an evaluation, of a run that has a schedule; others have it due at
+  // once.
+  void take_eval_request();
   // A request from now on asks for one more evaluation.
   void begin_eval();
   // Takes the requests so far; the number is for end_checkpoint. What is due from now on is another
@@ -111,8 +119,12 @@ class Control {
   std::optional<Settings> staged_;  // of the next step
   PipelineState state_ = PipelineState::kIdle;
   bool started_ = false, ended_ = false, paused_ = false, stop_requested_ = false;
+  RunSchedule schedule_;
   int64_t stop_deadline_ns_ = INT64_MAX;
-  bool eval_due_ = false, checkpoint_due_ = false;
+  bool checkpoint_due_ = false;
+  struct {
+    bool due = false, requested = false;
+  } evals_;
   struct {
     uint64_t requested = 0, begun = 0, done = 0;
   } checkpoints_;

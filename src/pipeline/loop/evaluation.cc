@@ -69,8 +69,11 @@ void Evaluation::finish(const Begun& begun) {
   const std::vector<SamplePtr> scored = scoring.take_evaluated();
   event.num_failed = scoring.num_dropped(Purpose::kEval) - begun.dropped;
   {
-    const Control::Lock lock = run_.control.lock();
-    run_.progress.boundary.next_eval_ordinal += static_cast<uint64_t>(run_.prompts.num_eval_rows());
+    Control& control = run_.control;
+    const Control::Lock lock = control.lock();
+    RunState& state = run_.progress.boundary;
+    state.next_eval_ordinal += static_cast<uint64_t>(run_.prompts.num_eval_rows());
+    control.schedule(lock).note(ScheduledKind::kEvaluate, {state.step, state.next_eval_ordinal});
   }
   scoring.forget_rows();
   std::vector<double> rewards, lengths;

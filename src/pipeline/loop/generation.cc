@@ -105,11 +105,21 @@ void Generation::submit_turn(SamplePtr sample) {
   phases_.engine()->submit(r);
 }
 
+void Generation::note_forward(const EngineSet& engine) {
+  const Control::Lock lock = control_.lock();
+  RunSchedule& schedule = control_.schedule(lock);
+  if (!schedule.active()) return;
+  schedule.note(ScheduledKind::kForward,
+                {model_.version(), static_cast<uint64_t>(engine.num_begun()),
+                 static_cast<uint64_t>(engine.stats().generated_tokens)});
+}
+
 // One forward, and the metrics of the engine interval that ends with it. Their line in the metrics
 // file belongs to the step in progress: a resume that repeats the step removes it.
 void Generation::step_engine(uint64_t steps_done) {
   EngineSet& engine = *phases_.engine();
   engine.step();
+  note_forward(engine);
   const auto interval = engine.take_interval();
   if (!interval) return;
   auto event = std::make_shared<EngineStatsEvent>();

@@ -41,6 +41,7 @@ class Generation {
   void open(Request& request, const Prompt& prompt, uint64_t ordinal, int64_t steps_done);
   void submit_greedy(Request request);
   void step_engine(uint64_t steps_done);
+  void note_forward(const EngineSet& engine);
   void submit_turns(Purpose purpose);
   void submit_turn(SamplePtr sample);
 

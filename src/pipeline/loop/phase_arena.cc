@@ -29,10 +29,20 @@ void PhaseArena::reserve(LoadedModel& model, const Settings& settings, const Mem
   update_ = std::make_unique<PolicyUpdate>(model, settings, plan, arena_.data(), true);
   reward_ = RewardRole::make(model, settings, plan, arena_.data());
   if (plan.num_engines > 0) {
-    engine_ = std::make_unique<EngineSet>(
-        model.model(), plan.engine, plan.engine_memory((apart ? engine_arena_ : arena_).data()),
-        model.has_tokenizer() ? &model.tokenizer() : nullptr, &runtime.tracer());
+    const EngineSetMemory memory = plan.engine_memory((apart ? engine_arena_ : arena_).data());
+    make_engine_ = [&model, options = plan.engine, memory] {
+      return std::make_unique<EngineSet>(model.model(), options, memory,
+                                         model.has_tokenizer() ? &model.tokenizer() : nullptr,
+                                         &model.runtime().tracer());
+    };
+    renew_engine();
   }
+}
+
+// The memory belongs to one engine at a time.
+void PhaseArena::renew_engine() {
+  engine_.reset();
+  engine_ = make_engine_();
 }
 
 }  // namespace rl

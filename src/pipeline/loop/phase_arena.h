@@ -3,6 +3,7 @@
 // In other runs all share one arena, one at a time, and update and reward model overwrite keys and
 // values: their caller calls EngineSet::forget_kv() first.
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "core/arena.h"
@@ -21,11 +22,14 @@ class PhaseArena {
   EngineSet* engine() const { return engine_.get(); }   // null: nothing is ever generated
   RewardRole* reward() const { return reward_.get(); }  // null: the host scores
   PolicyUpdate& update() const { return *update_; }
+  // An engine as at the beginning, which has seen nothing.
+  void renew_engine();
   bool share_bytes() const { return engine_arena_.bytes() == 0; }
 
  private:
   void reserve(LoadedModel& model, const Settings& settings, const MemoryPlan& plan);
 
+  std::function<std::unique_ptr<EngineSet>()> make_engine_;
   Arena arena_, engine_arena_;
   std::unique_ptr<EngineSet> engine_;
   std::unique_ptr<PolicyUpdate> update_;

@@ -215,6 +215,10 @@ OptionSet Pipeline::options() const {
 
 void Pipeline::set_options(const Settings& settings) {
   Impl& p = *impl_;
+  if (p.control.replays()) {
+    throw Error(Code::kFailedPrecondition, "a replay has the options of its record")
+        .with_key("pipeline.replay_path");
+  }
   // What shaped runtime and model is fixed at creation, so it needs no check here.
   Violations violations;
   violations.add(settings.set.validate_all());

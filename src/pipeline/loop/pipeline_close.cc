@@ -37,6 +37,10 @@ void Pipeline::require_closed() const {
 void Pipeline::Impl::end_run(std::shared_ptr<const Error> cause) noexcept {
   training.end();
   files.close();
+  control.run_closing(runtime.logger(), "the schedule", [&] {
+    const Control::Lock lock = control.lock();
+    control.schedule(lock).abandon();
+  });
   // After another failure: one of a checkpoint has ended the run itself.
   control.run_closing(runtime.logger(), "the checkpoint", [&] { checkpoints.finish(); });
   control.run_closing(runtime.logger(), "the failure", [&] {

@@ -40,6 +40,7 @@ struct Pipeline::Impl {
   // The library's thread.
   void run() noexcept;
   void run_steps();
+  void begin_again();
   void end_run(std::shared_ptr<const Error> cause) noexcept;
 
   const std::shared_ptr<LoadedModel> model;

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "core/error.h"
+#include "pipeline/config/schedule_options.h"
 #include "pipeline/flow/flow.h"
 #include "pipeline/loop/pipeline_impl.h"
 
@@ -52,9 +53,28 @@ void Pipeline::Impl::run() noexcept {
 void Pipeline::Impl::run_steps() {
   checkpoints.begin_branch(progress.boundary.step);
   files.begin(progress.boundary.step);
-  rollout.begin(progress.boundary);
-  Flow(rollout.rules(), {rollout, training, rollout}).run();
+  for (;;) {
+    rollout.begin(progress.boundary);
+    Flow(rollout.rules(), {rollout, training, rollout}).run();
+    RunSchedule& schedule = control.schedule(control.lock());
+    if (!schedule.resumes()) break;
+    begin_again();
+  }
+  {
+    const Control::Lock lock = control.lock();
+    control.schedule(lock).finish();
+  }
   scoring.shut_down();
+}
+
+// A replay has come to where the recorded run was resumed from a checkpoint: as that run did, it
+// begins with the weights, ordinals and books of the last whole step, and with its options.
+void Pipeline::Impl::begin_again() {
+  phases.renew_engine();
+  scoring.begin_again(progress.boundary);
+  const Control::Lock lock = control.lock();
+  const std::string options = control.schedule(lock).resume(resumption(progress.boundary));
+  if (const auto changed = with_recorded(settings.set, options)) control.stage(*changed, lock);
 }
 
 }  // namespace rl

@@ -64,6 +64,8 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
   state.kl_coef = phases.update().adaptive_kl();
   progress.version = model->version();
   prompts.resume_at(state.cursor);
+  files.open_schedule(state, {checkpoints.config_digest(), !checkpoints.resumed_from().empty(),
+                              [this](const ScheduledEvent& input) { scoring.apply(input); }});
   files.open(state.step);
 }
 

@@ -34,6 +34,7 @@ RolloutDriver::RolloutDriver(const Uses& uses)
 void RolloutDriver::begin(const RunState& state) {
   next_ordinal_ = state.cursor;
   reopened_.assign(state.open_ordinals.begin(), state.open_ordinals.end());
+  source_ended_ = false;
 }
 
 void RolloutDriver::set_rules() { rules_ = rules_of(settings()); }
@@ -126,7 +127,9 @@ Turn RolloutDriver::wait(uint64_t seen) {
   const int64_t start = now();
   {
     Control::Lock lock = uses_.control.lock();
-    if (!uses_.control.must_act(lock)) {
+    if (uses_.control.replays()) {
+      uses_.control.schedule(lock).check_waiting();
+    } else if (!uses_.control.must_act(lock)) {
       uses_.control.wait_after(seen, lock, uses_.scoring.next_expiry(lock));
     }
   }

@@ -78,6 +78,12 @@ std::vector<uint64_t> open_ordinals_of(const json& list, uint64_t cursor,
 
 }  // namespace
 
+std::vector<uint64_t> resumption(const RunState& state) {
+  std::vector<uint64_t> numbers = {state.step, state.cursor, state.next_eval_ordinal};
+  numbers.insert(numbers.end(), state.open_ordinals.begin(), state.open_ordinals.end());
+  return numbers;
+}
+
 std::string render_run_state(const RunState& state) {
   json object = {{"format", kFormat}};
   fields(state, [&](const std::string& name, const auto& value) { object[name] = value; });

@@ -31,6 +31,9 @@ struct RunProgress {
   uint64_t version = 0;  // of the weights
 };
 
+// What the schedule of a run has of it where the run resumes.
+std::vector<uint64_t> resumption(const RunState& state);
+
 std::string render_run_state(const RunState& state);
 // Error(kDataLoss) naming location and key.
 RunState parse_run_state(const std::string& text, const std::string& location);

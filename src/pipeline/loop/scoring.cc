@@ -29,11 +29,15 @@ Scoring::Scoring(Control& control, LoadedModel& model, const PhaseArena& phases)
     : control_(control),
       model_(model),
       phases_(phases),
+      schedule_(control.schedule(control.lock())),
       steps_(attempts_per_prompt(control.settings()), first_sample_id(control.settings()),
              most_complete_groups(control.settings())),
       evals_(control.settings().eval.samples_per_prompt,
              kEvalBit + first_sample_id(control.settings()) - 1),
-      turns_(control, model) {}
+      turns_(control, model) {
+  steps_.board().observe(schedule_);
+  evals_.observe(schedule_);
+}
 
 void Scoring::restore(const RunState& state) {
   steps_.board().restore(state.ledger,
@@ -41,7 +45,25 @@ void Scoring::restore(const RunState& state) {
   evals_.restore({}, state.next_eval_ordinal);
 }
 
+void Scoring::begin_again(const RunState& state) {
+  const Control::Lock lock = control_.lock();
+  steps_.abandon(DropReason::kShutdown, {});
+  steps_.board().take_dropped();
+  rows_.clear();
+  restore(state);
+}
+
+void Scoring::apply(const ScheduledEvent& input) {
+  RL_CHECK(!input.numbers.empty());
+  apply_input(board_of(input.numbers[0]), input);
+}
+
 void Scoring::refuse_scores() const {
+  if (control_.replays()) {
+    throw Error(Code::kFailedPrecondition,
+                "the samples of a replay have the rewards of its record, not those of the host")
+        .with_key("pipeline.replay_path");
+  }
   if (phases_.reward() == nullptr) return;
   throw Error(Code::kFailedPrecondition,
               "model.reward_path scores the samples of this pipeline, not the host")
@@ -71,12 +93,13 @@ void Scoring::score(const Score& given) {
       require_parts(id, given.parts.size());
       if (!given.token_rewards.empty()) require_token_rewards(id);
     }
-    board_of(id).score(id,
-                       {.scored = true,
-                        .reward = given.reward,
-                        .parts = {given.parts.begin(), given.parts.end()},
-                        .token_rewards = {given.token_rewards.begin(), given.token_rewards.end()}},
-                       now());
+    SampleRewards rewards{
+        .scored = true,
+        .reward = given.reward,
+        .parts = {given.parts.begin(), given.parts.end()},
+        .token_rewards = {given.token_rewards.begin(), given.token_rewards.end()}};
+    board_of(id).score(id, rewards, now());
+    schedule_.scored(id, rewards);
   }
   control_.notify();
 }
@@ -86,6 +109,7 @@ void Scoring::fail(uint64_t sample_id, std::string_view reason) {
   {
     const Control::Lock lock = control_.lock();
     board_of(sample_id).fail(sample_id, reason, now());
+    schedule_.failed(sample_id, reason);
   }
   control_.notify();
 }
@@ -94,6 +118,7 @@ void Scoring::open(Purpose purpose, uint64_t ordinal, const Prompt& prompt, int6
   {
     const Control::Lock lock = control_.lock();
     board(purpose).open(ordinal, prompt.data_row, steps_done);
+    schedule_.drawn(sample_id(purpose, ordinal, 0), steps_done, prompt.ids);
   }
   rows_[ordinal] = {{}, {}, prompt.tag, prompt.data_row};
 }
@@ -112,7 +137,7 @@ void Scoring::add_given(uint64_t ordinal, const Prompt& prompt) {
 
 int64_t Scoring::deadline_from_now(int64_t timeout_ns) const {
   const int64_t start = now();
-  if (timeout_ns == 0 || timeout_ns > INT64_MAX - start) return -1;
+  if (timeout_ns == 0 || timeout_ns > INT64_MAX - start || control_.replays()) return -1;
   return start + timeout_ns;
 }
 
@@ -139,6 +164,7 @@ void Scoring::settle(ScoreBoard& to, const SamplePtr& sample, bool may_ask) {
   std::vector<SamplePtr> to_score;
   {
     const Control::Lock lock = control_.lock();
+    schedule_.finished(*sample);
     if (sample->finish == FinishReason::kAborted) {
       to.drop(sample->ordinal, DropReason::kNonFinite,
               str("the logits of sample ", sample->id, " were not finite"));
@@ -151,7 +177,7 @@ void Scoring::settle(ScoreBoard& to, const SamplePtr& sample, bool may_ask) {
     }
   }
   if (turn != 0) send_turn_event(sample, turn);
-  if (phases_.reward() == nullptr) send_score_events(to_score);
+  if (phases_.reward() == nullptr && !control_.replays()) send_score_events(to_score);
 }
 
 // The samples that now ask the host for their rewards.
@@ -273,14 +299,16 @@ bool Scoring::decide(Purpose purpose) {
   {
     const Control::Lock lock = control_.lock();
     of.expire(now());
+    control_.schedule(lock).look();
     decided = of.decided();
   }
   if (push_dropped()) control_.notify();
   return decided;
 }
 
-FlowGroups Scoring::groups() const {
+FlowGroups Scoring::groups() {
   const Control::Lock lock = control_.lock();
+  control_.schedule(lock).look();
   return steps_.board().waiting_groups();
 }
 
@@ -289,6 +317,7 @@ void Scoring::cancel_drawn_before(int64_t steps_done) {
   EngineSet& engine = *phases_.engine();
   {
     const Control::Lock lock = control_.lock();
+    control_.schedule(lock).look();
     for (const uint64_t ordinal : steps_.board().generating_since(steps_done)) {
       const std::vector<uint64_t> running = steps_.board().running(ordinal);
       steps_.board().drop(
@@ -323,15 +352,26 @@ bool Scoring::wait(Purpose purpose) {
   {
     Control::Lock lock = control_.lock();
     of.expire(now());
+    control_.schedule(lock).look();
     decided = of.decided();
-    if (!decided && !control_.must_act(lock)) control_.wait(lock, of.next_expiry());
+    if (!decided) await_input(lock, of);
   }
   push_dropped();
   return decided;
 }
 
+// A replay has its next input at hand.
+void Scoring::await_input(Control::Lock& lock, const ScoreBoard& of) {
+  if (control_.replays()) {
+    control_.schedule(lock).check_waiting();
+  } else if (!control_.must_act(lock)) {
+    control_.wait(lock, of.next_expiry());
+  }
+}
+
 FlowJudged Scoring::commit_groups(FunctionRef<std::string(std::span<const double>)> why_dropped) {
   const Control::Lock lock = control_.lock();
+  control_.schedule(lock).look();
   return steps_.commit_all(why_dropped, control_.settings().pipeline.mask_off_policy_tokens);
 }
 
@@ -350,9 +390,11 @@ int64_t Scoring::drop_older_than(uint64_t version) {
   return dropped;
 }
 
-std::vector<SamplePtr> Scoring::take_batch(int64_t max_groups) {
+std::vector<SamplePtr> Scoring::take_batch(uint64_t step, int64_t max_groups) {
   const Control::Lock lock = control_.lock();
-  return steps_.take(max_groups);
+  std::vector<SamplePtr> batch = steps_.take(max_groups);
+  schedule_.taken(step, batch);
+  return batch;
 }
 
 void Scoring::give_back(std::vector<SamplePtr> batch) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/function_ref.h"
+#include "pipeline/groups/board_schedule.h"
 #include "pipeline/groups/group_store.h"
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/events.h"
@@ -45,6 +46,10 @@ class Scoring {
 
   // Before a run that resumes.
   void restore(const RunState& state);
+  // The same in the middle of a replay: whatever is open is forgotten.
+  void begin_again(const RunState& state);
+  // What a recorded host or clock did. Called under control's lock.
+  void apply(const ScheduledEvent& input);
 
   int64_t group_size(Purpose purpose) const { return board(purpose).group_size(); }
   uint64_t sample_id(Purpose purpose, uint64_t ordinal, uint32_t slot) const {
@@ -77,7 +82,7 @@ class Scoring {
     return steps_.board().next_expiry();
   }
   // The groups of steps that no step has taken.
-  FlowGroups groups() const;
+  FlowGroups groups();
   // Those that are open, in order.
   std::vector<uint64_t> open_ordinals(const Control::Lock&) const {
     return steps_.board().ledger().open_ordinals();
@@ -90,7 +95,7 @@ class Scoring {
   FlowJudged commit_groups(FunctionRef<std::string(std::span<const double> rewards)> why_dropped);
   int64_t drop_filtered(int64_t max_groups, GroupStore::Filter filter);
   int64_t drop_older_than(uint64_t version);
-  std::vector<SamplePtr> take_batch(int64_t max_groups);
+  std::vector<SamplePtr> take_batch(uint64_t step, int64_t max_groups);
   void give_back(std::vector<SamplePtr> batch);
   // Ends the groups taken: as trained on, or as dropped because no weight changed.
   void commit_batch(const Control::Lock&) { steps_.board().commit(); }
@@ -124,6 +129,7 @@ class Scoring {
   int64_t now() const { return model_.runtime().clock().now_ns(); }
   int64_t deadline_from_now(int64_t timeout_ns) const;
   bool wait(Purpose purpose);
+  void await_input(Control::Lock& lock, const ScoreBoard& of);
   void settle(ScoreBoard& to, const SamplePtr& sample, bool may_ask);
   std::vector<SamplePtr> await_score(ScoreBoard& to, const SamplePtr& sample);
   EventSample event_sample(const SamplePtr& sample) const;
@@ -138,6 +144,7 @@ class Scoring {
   Control& control_;
   LoadedModel& model_;
   const PhaseArena& phases_;
+  BoardSchedule schedule_;  // outlives the boards
   GroupStore steps_;
   ScoreBoard evals_;
   TurnReplies turns_;

@@ -21,7 +21,10 @@ FlowProgress UpdateDriver::progress() {
   return {done, total == 0 ? -1 : std::max<int64_t>(0, total - done), training_};
 }
 
-bool UpdateDriver::needs_engine() { return run_.control.due() == Control::Due::kEvaluation; }
+bool UpdateDriver::needs_engine() {
+  run_.control.take_eval_request();
+  return run_.control.due() == Control::Due::kEvaluation;
+}
 
 bool UpdateDriver::has_steps_left() const {
   const auto total = static_cast<uint64_t>(settings().pipeline.total_steps);
@@ -34,6 +37,7 @@ Turn UpdateDriver::between_steps() {
   Control& control = run_.control;
   while (control.enter(PipelineState::kFetching)) {
     run_.checkpoints.finish_if_ended();
+    if (!run_.generation.active()) control.take_eval_request();
     if (control.apply_staged()) apply_options();
     Control::Due due = control.due();
     if (due == Control::Due::kEvaluation && run_.generation.active()) due = Control::Due::kNothing;
@@ -80,10 +84,10 @@ Turn UpdateDriver::begin(int64_t groups) {
   if (!run_.control.enter(PipelineState::kTraining)) return Turn::kEnd;
   const int64_t dropped = rollout_.filter().drop_zero_advantages(groups);
   step().filtered.zero_advantage += dropped;
-  batch_ = run_.scoring.take_batch(groups - dropped);
+  const uint64_t step_number = run_.progress.boundary.step + 1;
+  batch_ = run_.scoring.take_batch(step_number, groups - dropped);
   training_ = true;
-  run_.files.record_batch(run_.progress.boundary.step + 1, batch_,
-                          run_.scoring.group_size(Purpose::kTrain));
+  run_.files.record_batch(step_number, batch_, run_.scoring.group_size(Purpose::kTrain));
   PolicyUpdate& update = run_.phases.update();
   if (!batch_.empty()) {
     const ScoredLists lists(batch_);
@@ -181,6 +185,8 @@ std::shared_ptr<StepEvent> UpdateDriver::commit() {
   auto event = std::make_shared<StepEvent>();
   const Control::Lock lock = run_.control.lock();
   Scoring& scoring = run_.scoring;
+  RunSchedule& schedule = run_.control.schedule(lock);
+  schedule.look();
   if (step().applied) {
     scoring.commit_batch(lock);
   } else if (step().skipped) {
@@ -195,6 +201,9 @@ std::shared_ptr<StepEvent> UpdateDriver::commit() {
   state.kl_coef = run_.phases.update().adaptive_kl();
   state.ledger = scoring.ledger(lock).without_open();
   run_.progress.version = run_.model.version();
+  schedule.note(ScheduledKind::kPublish,
+                {state.step, run_.progress.version, bits_of(step().update.loss),
+                 bits_of(step().update.grad_norm)});
   event->step = state.step;
   event->version = run_.progress.version;
   const auto due = [&](int64_t every_steps) {
