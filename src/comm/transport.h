@@ -17,7 +17,8 @@ namespace rl {
 // A rank failed, left, or did not come in time. `rank` is its number among all ranks.
 class RankError : public Error {
  public:
-  RankError(int rank, std::string message) : Error(Code::kIo, std::move(message)), rank(rank) {
+  RankError(int rank, std::string message)
+      : Error(Code::kRankLost, std::move(message)), rank(rank) {
     location = str("rank ", rank);
   }
   int rank;

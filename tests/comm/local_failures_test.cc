@@ -87,7 +87,7 @@ TEST(LocalFailures, ARankThatFailsIsNamedWithItsReason) {
     for (;;) all_reduce_one(group);
   });
   expect_named(thrown, 1);
-  const Error error = expect_error(Code::kIo, [&] { std::rethrow_exception(thrown[0]); });
+  const Error error = expect_error(Code::kRankLost, [&] { std::rethrow_exception(thrown[0]); });
   EXPECT_TRUE(contains(error.message, "rank 1 of 3 failed: the disk is full"));
 }
 
@@ -142,7 +142,7 @@ TEST(LocalFailures, RanksThatWaitForOneAnotherAreToldSo) {
       all.barrier();
   });
   for (const std::exception_ptr& each : thrown) {
-    const Error error = expect_error(Code::kIo, [&] { std::rethrow_exception(each); });
+    const Error error = expect_error(Code::kRankLost, [&] { std::rethrow_exception(each); });
     EXPECT_TRUE(contains(error.message, "wait for one another"));
   }
 }

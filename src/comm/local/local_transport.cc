@@ -35,7 +35,7 @@ struct MessageKey {
 struct Failure {
   int rank;  // whom it is about
   std::string text;
-  Code code = Code::kIo;  // kIncompatible: of two calls that differ
+  Code code = Code::kRankLost;  // kIncompatible: of two calls that differ
 };
 
 class Running;
@@ -66,7 +66,7 @@ struct World {
 };
 
 [[noreturn]] void raise(const Failure& failure) {
-  if (failure.code == Code::kIo) throw RankError(failure.rank, failure.text);
+  if (failure.code == Code::kRankLost) throw RankError(failure.rank, failure.text);
   throw Error(failure.code, failure.text).with_location(str("rank ", failure.rank));
 }
 
