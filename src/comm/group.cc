@@ -9,7 +9,7 @@
 
 #include "core/clock.h"
 
-namespace rl {
+namespace rl::comm {
 namespace {
 
 constexpr uint64_t kChannelOfAll = kNumAxes;
@@ -72,12 +72,23 @@ class Group::Call {
   }
   // Exchanges the messages of this step.
   void step() {
-    group_.transport_->exchange({group_.channel_, what_, out_, in_, deadline_ns_});
+    group_.transport_->exchange(exchange());
+    clear();
+  }
+  // The same, reading them where they are; false if the backend cannot.
+  bool step_in_place(const Transport::ReadInPlace& read) {
+    const bool done = group_.transport_->exchange_in_place(exchange(), read);
+    clear();
+    return done;
+  }
+
+ private:
+  Exchange exchange() const { return {group_.channel_, what_, out_, in_, deadline_ns_}; }
+  void clear() {
     out_.clear();
     in_.clear();
   }
 
- private:
   Group& group_;
   std::string what_;
   int64_t deadline_ns_;
@@ -101,8 +112,7 @@ Group::Group(std::shared_ptr<Transport> transport, std::vector<int> ranks, std::
       ranks_(std::move(ranks)),
       axis_(std::move(axis)),
       options_(options),
-      channel_(kChannelOfAll),
-      scratch_(scratch_bytes(size(), options)) {
+      channel_(kChannelOfAll) {
   RL_CHECK(options.chunk_bytes >= 8 && options.chunk_bytes % 8 == 0);
   const auto own = std::find(ranks_.begin(), ranks_.end(), transport_->rank());
   RL_CHECK(own != ranks_.end());
@@ -139,6 +149,27 @@ Group::Job Group::all_gather_job(const Values& values) {
 }
 
 void Group::reduce_piece(Call& call, const Values& values, Reduction reduction) {
+  if (!reduce_in_place(call, values, reduction)) reduce_in_chunks(call, values, reduction);
+}
+
+// Each rank writes its own piece alone, and others read that piece in no rank but in their own.
+bool Group::reduce_in_place(Call& call, const Values& values, Reduction reduction) {
+  const Piece own = own_piece(values.count);
+  const std::span<std::byte> target = part_of(values, own);
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank_) continue;
+    call.send(r, part_of(values, piece_of(values.count, r, size())));
+    call.receive(r, target);
+  }
+  return call.step_in_place([&](std::span<const std::byte* const> others) {
+    std::vector<const std::byte*> parts(others.begin(), others.end());
+    parts.insert(parts.begin() + rank_, target.data());
+    reduce_in_rank_order(reduction, parts, {target.data(), own.count(), values.element});
+  });
+}
+
+void Group::reduce_in_chunks(Call& call, const Values& values, Reduction reduction) {
+  if (scratch_.empty()) scratch_.resize(scratch_bytes(size(), options_));
   const uint64_t chunk = options_.chunk_bytes / element_bytes(values.element);
   const Piece own = own_piece(values.count);
   // All ranks make as many steps as the longest piece needs, at least one.
@@ -304,4 +335,4 @@ void Group::require_other_rank(int rank, const char* call) const {
   throw Error(Code::kInvalidArgument, str(call, ": rank ", rank, " is this rank itself"));
 }
 
-}  // namespace rl
+}  // namespace rl::comm

@@ -28,6 +28,9 @@ struct GroupOptions {
   uint64_t chunk_bytes = uint64_t{1} << 18;  // of a rank's values in one step of a reduction
 };
 
+// A namespace of its own, because data/sample.h has groups of samples.
+namespace comm {
+
 class Group {
  public:
   // The group of a rank on one axis of the mesh, and that of all ranks. Numbers of ranks in a group
@@ -38,7 +41,7 @@ class Group {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(ranks_.size()); }
   const std::string& axis() const { return axis_; }  // its name; "all" for that of all ranks
-  // Of working memory, which is allocated once.
+  // Of working memory, which a reduction allocates once unless ranks share memory.
   static uint64_t scratch_bytes(int size, const GroupOptions& options);
 
   // The part of `count` values that reduce_scatter leaves to this rank.
@@ -90,6 +93,9 @@ class Group {
   StartedCall start(Job job);
 
   void reduce_piece(Call& call, const Values& values, Reduction reduction);
+  // Without copies; false if the backend needs some.
+  bool reduce_in_place(Call& call, const Values& values, Reduction reduction);
+  void reduce_in_chunks(Call& call, const Values& values, Reduction reduction);
   void gather_pieces(Call& call, const Values& values);
   void require_rank(int rank, const char* call) const;
   void require_other_rank(int rank, const char* call) const;
@@ -103,5 +109,7 @@ class Group {
   std::vector<std::byte> scratch_;
   std::unique_ptr<CallQueue> started_;  // from the first start on
 };
+
+}  // namespace comm
 
 }  // namespace rl

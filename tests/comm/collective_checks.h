@@ -79,7 +79,7 @@ T max_at(int size, uint64_t i) {
 }
 
 template <typename T>
-void expect_reductions(Group& group, uint64_t count) {
+void expect_reductions(comm::Group& group, uint64_t count) {
   std::vector<T> sums(count), largest(count);
   for (uint64_t i = 0; i < count; ++i) {
     sums[i] = sum_at<T>(group.size(), i);
@@ -102,7 +102,7 @@ void expect_reductions(Group& group, uint64_t count) {
 }
 
 template <typename T>
-void expect_moves(Group& group, uint64_t count) {
+void expect_moves(comm::Group& group, uint64_t count) {
   std::vector<T> values = values_at<T>(group.rank(), count), expected(count);
   for (int r = 0; r < group.size(); ++r) {
     const Piece piece = piece_of(count, r, group.size());
@@ -130,7 +130,7 @@ void expect_moves(Group& group, uint64_t count) {
 
 // Each rank sends to the next; even ranks send first.
 template <typename T>
-void expect_messages(Group& group, uint64_t count) {
+void expect_messages(comm::Group& group, uint64_t count) {
   if (group.size() % 2 != 0) return;
   const int next = (group.rank() + 1) % group.size();
   const int previous = (group.rank() + group.size() - 1) % group.size();
@@ -144,7 +144,7 @@ void expect_messages(Group& group, uint64_t count) {
 
 // All collectives of one element type.
 template <typename T>
-void expect_collectives(Group& group, uint64_t count) {
+void expect_collectives(comm::Group& group, uint64_t count) {
   if constexpr (!std::is_same_v<T, std::byte>) expect_reductions<T>(group, count);
   expect_moves<T>(group, count);
   expect_messages<T>(group, count);

@@ -13,6 +13,8 @@
 namespace rl {
 namespace {
 
+using comm::Group;
+
 constexpr uint64_t kCounts[] = {0, 1, 2, 3, 7, 64, 1000, 1025};
 constexpr int kMaxRanks = 8;
 
@@ -23,15 +25,16 @@ TYPED_TEST_SUITE(Collectives, Types);
 
 TYPED_TEST(Collectives, DoWhatTheirDefinitionsSay) {
   const int64_t begin = real_clock().now_ns();
-  for (int size = 1; size <= kMaxRanks; ++size) {
-    // Small chunks, so that a reduction takes several steps.
-    run_local_groups(size,
-                     [](Group& group) {
-                       for (const uint64_t count : kCounts) {
-                         expect_collectives<TypeParam>(group, count);
-                       }
-                     },
-                     {kLongNs, 256});
+  const Backend backends[] = {local_backend, copying_backend};
+  for (const Backend& backend : backends) {
+    for (int size = 1; size <= kMaxRanks; ++size) {
+      // Small chunks, so that a reduction with copies takes several steps.
+      run_groups(backend, size,
+                 [](Group& group) {
+                   for (const uint64_t count : kCounts) expect_collectives<TypeParam>(group, count);
+                 },
+                 {kLongNs, 256});
+    }
   }
   EXPECT_LT(real_clock().now_ns() - begin, kLongNs / 2) << "a wake-up was lost";
 }
@@ -46,22 +49,22 @@ TEST(RankOrder, AnotherOrderHasOtherBits) {
   EXPECT_GT(differ, 100) << "the values of these tests could not show a wrong order";
 }
 
-TEST(RankOrder, NeitherTimeNorChunksMoveABit) {
+TEST(RankOrder, NeitherTimeNorChunksNorCopiesMoveABit) {
   constexpr uint64_t kCount = 5000;
   std::vector<float> expected(kCount);
   for (uint64_t i = 0; i < kCount; ++i) expected[i] = sum_at<float>(5, i);
   for (uint32_t round = 0; round < 12; ++round) {
     const uint64_t chunk_bytes = uint64_t{8} << (2 * (round % 6));
-    run_local_groups(5,
-                     [&](Group& group) {
-                       const auto word = philox4x32_10(
-                           {round, static_cast<uint32_t>(group.rank()), 3, 0}, {5, 6});
-                       std::this_thread::sleep_for(std::chrono::microseconds(word[0] % 3000));
-                       std::vector<float> values = values_at<float>(group.rank(), kCount);
-                       group.all_reduce(of(values));
-                       EXPECT_TRUE(same_bits(values, expected)) << chunk_bytes;
-                     },
-                     {kLongNs, chunk_bytes});
+    run_groups(round % 4 == 3 ? Backend(local_backend) : copying_backend, 5,
+               [&](Group& group) {
+                 const auto word =
+                     philox4x32_10({round, static_cast<uint32_t>(group.rank()), 3, 0}, {5, 6});
+                 std::this_thread::sleep_for(std::chrono::microseconds(word[0] % 3000));
+                 std::vector<float> values = values_at<float>(group.rank(), kCount);
+                 group.all_reduce(of(values));
+                 EXPECT_TRUE(same_bits(values, expected)) << chunk_bytes;
+               },
+               {kLongNs, chunk_bytes});
   }
 }
 

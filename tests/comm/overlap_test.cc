@@ -10,6 +10,8 @@
 namespace rl {
 namespace {
 
+using comm::Group;
+
 constexpr int64_t kTimeoutNs = 200 * 1000000;
 constexpr uint64_t kCount = 3000;
 
