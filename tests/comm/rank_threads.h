@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "comm/group.h"
+#include "support/expect_error.h"
 
 namespace rl {
 
@@ -52,6 +53,21 @@ inline void run_groups(const Backend& backend, int size,
     comm::Group group(std::move(transport), options);
     body(group);
   });
+}
+
+// Each rank but `absent` threw a RankError that names it.
+inline void expect_named(const std::vector<std::exception_ptr>& thrown, int absent) {
+  for (size_t r = 0; r < thrown.size(); ++r) {
+    if (static_cast<int>(r) == absent) continue;
+    ASSERT_NE(thrown[r], nullptr) << "rank " << r << " noticed nothing";
+    try {
+      std::rethrow_exception(thrown[r]);
+    } catch (const RankError& error) {
+      EXPECT_EQ(error.rank, absent) << error.message;
+      EXPECT_EQ(error.location, str("rank ", absent));
+      EXPECT_TRUE(contains(error.message, str("rank ", absent))) << r;
+    }
+  }
 }
 
 }  // namespace rl
