@@ -1,6 +1,6 @@
 // The failures that every backend names (failure_suite.h), and those of local ranks alone.
 #include "comm/failure_suite.h"
-#include "comm/local_ranks.h"
+#include "comm/local_host.h"
 
 namespace rl {
 namespace {
@@ -9,6 +9,7 @@ using comm::Group;
 
 INSTANTIATE_TEST_SUITE_P(Local, RankFailures, ::testing::Values(Backend(local_backend)));
 INSTANTIATE_TEST_SUITE_P(Copying, RankFailures, ::testing::Values(Backend(copying_backend)));
+INSTANTIATE_TEST_SUITE_P(Host, RankFailures, ::testing::Values(Backend(host_backend)));
 
 TEST(LocalFailures, UnusedAndFailedTransportsEndInAnyOrder) {
   auto transports = make_local_transports(4);
