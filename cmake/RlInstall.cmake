@@ -1,7 +1,7 @@
-# Installation, by component: runtime (librl.so.N), cuda (librl_cuda.so.N), development (header,
-# librl.so, librl.a, rl.pc, a CMake package, document schemas) and documentation (licences, examples
-# and the bindings that they use). rl.pc and the package find their prefix from their own location,
-# so an installed tree may be moved as a whole.
+# Installation, by component: runtime (librl.so.N), cuda (librl_cuda.so.N), gloo (librl_gloo.so.N),
+# development (header, librl.so, librl.a, rl.pc, a CMake package, document schemas) and
+# documentation (licences, examples and the bindings that they use). rl.pc and the package find
+# their prefix from their own location, so an installed tree may be moved as a whole.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -16,10 +16,12 @@ endforeach()
 
 install(TARGETS rl
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
-if(TARGET rl_cuda)
-  install(TARGETS rl_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda OPTIONAL
-    NAMELINK_SKIP)
-endif()
+foreach(plugin cuda gloo)
+  if(TARGET rl_${plugin})
+    install(TARGETS rl_${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${plugin}
+      OPTIONAL NAMELINK_SKIP)
+  endif()
+endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/include/rl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT development)
 set(schema_dir ${CMAKE_INSTALL_DATADIR}/rl/schemas)

@@ -1,10 +1,11 @@
 # rl_layer(NAME DEPS folder... LIBS target...)
-# One static library rl_NAME from every .cc below src/NAME, except those of folders named cuda, of
-# which RlCuda.cmake makes a plugin. DEPS are the top folders named in its rows of src/LAYERS.
+# One static library rl_NAME from every .cc below src/NAME, except those of folders named cuda or
+# gloo, of which RlCuda.cmake and RlGloo.cmake make plugins. DEPS are the top folders named in its
+# rows of src/LAYERS.
 function(rl_layer name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cc)
-  list(FILTER sources EXCLUDE REGEX "(^|/)cuda/")
+  list(FILTER sources EXCLUDE REGEX "(^|/)(cuda|gloo)/")
   add_library(rl_${name} STATIC ${sources})
   target_include_directories(rl_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   list(TRANSFORM ARG_DEPS PREPEND rl_)

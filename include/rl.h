@@ -147,7 +147,8 @@ enum {
   RL_LATE = 50,           /* the sample's group was dropped before its reward came */
   RL_DUPLICATE = 51,      /* the sample was scored or put before */
   RL_NON_FINITE = 52,     /* NaN or an infinity where a number is needed */
-  RL_DEVICE_LOST = 60     /* a fault ended the GPU for this process; only destroying works */
+  RL_DEVICE_LOST = 60,    /* a fault ended the GPU for this process; only destroying works */
+  RL_RANK_LOST = 61       /* a rank failed, left or came too late; the ranks cannot go on */
 };
 
 /* Handles. */

@@ -2,8 +2,8 @@
 # Builds in Release and packs what cmake --install installs:
 # out/release/rl-VERSION-linux-MACHINE.tar.gz and its SHA-256; the path of the archive is the only
 # line on stdout. It unpacks anywhere. File times are the time of the commit, or SOURCE_DATE_EPOCH.
-# With --debian the packages librlN and librl-dev, and librlN-cuda where nvcc is found, are also
-# built there; that needs dpkg-dev.
+# With --debian the packages librlN and librl-dev, librlN-gloo where libgloo-dev is found and
+# librlN-cuda where nvcc is, are also built there; that needs dpkg-dev.
 # An interface that breaks a rule of abi/POLICY.md is not packed, and of one that is not frozen this
 # script says so: freeze it with tools/freeze_abi.py before its first release.
 #
@@ -21,6 +21,9 @@ scripts/setup.sh
 python3 tests/abi/released.py check >&2 || [[ $? == 77 ]] || die "see abi/POLICY.md"
 build_preset release rl rl_static
 if grep -q '^RL_CUDART:' build/release/CMakeCache.txt; then build_preset release rl_cuda; fi
+if grep -q '^RL_GLOO_LIBRARY:.*=/' build/release/CMakeCache.txt; then
+  build_preset release rl_gloo
+fi
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
 python3 tools/release_tarball.py build/release "$out" "$SOURCE_DATE_EPOCH"
 

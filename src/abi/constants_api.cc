@@ -48,6 +48,7 @@ constexpr Constant kConstants[] = {
     RL_CONSTANT(RL_DUPLICATE),
     RL_CONSTANT(RL_NON_FINITE),
     RL_CONSTANT(RL_DEVICE_LOST),
+    RL_CONSTANT(RL_RANK_LOST),
     RL_CONSTANT(RL_ERROR_MESSAGE),
     RL_CONSTANT(RL_ERROR_KEY),
     RL_CONSTANT(RL_ERROR_EXPECTED),
@@ -293,6 +294,7 @@ RL_SAME(RL_LATE, Code::kLate);
 RL_SAME(RL_DUPLICATE, Code::kDuplicate);
 RL_SAME(RL_NON_FINITE, Code::kNonFinite);
 RL_SAME(RL_DEVICE_LOST, Code::kDeviceLost);
+RL_SAME(RL_RANK_LOST, Code::kRankLost);
 #undef RL_SAME
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "abi/arguments.h"
 #include "abi/bytes.h"
 #include "abi/guard.h"
+#include "comm/plugin/gloo_loader.h"
 #include "pipeline/config/runtime_options.h"
 
 namespace rl::abi {
@@ -22,6 +23,18 @@ const char* no_distributed() {
   return "distributed: unavailable, because this build runs in one process on one machine";
 }
 
+const char* gloo_absence() {
+  static const auto& found = *new std::string([] {
+    try {
+      static_cast<void>(gloo_plugin());
+      return std::string();
+    } catch (const Error& error) {
+      return error.message;
+    }
+  }());
+  return found.c_str();
+}
+
 struct Feature {
   const char* name;
   const char* (*reason)();  // empty: available
@@ -29,7 +42,7 @@ struct Feature {
 constexpr Feature kFeatures[] = {
     {"cpu", works},  {"bf16", bf16_reason},  {"cuda", cuda_absence},
     {"sync", works}, {"async", no_async},    {"distributed", no_distributed},
-    {"gguf", works}, {"safetensors", works}, {"grpo", works},
+    {"gguf", works}, {"safetensors", works}, {"grpo", works}, {"gloo", gloo_absence},
 };
 
 #ifdef __clang__

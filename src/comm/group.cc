@@ -9,7 +9,7 @@
 
 #include "core/clock.h"
 
-namespace rl {
+namespace rl::comm {
 namespace {
 
 constexpr uint64_t kChannelOfAll = kNumAxes;
@@ -48,6 +48,12 @@ void require_values(const BasicValues<Byte>& values, const char* call) {
   }
 }
 
+void require_numbers(const Values& values, const char* call) {
+  require_values(values, call);
+  if (values.element != Element::kByte) return;
+  throw Error(Code::kUnsupported, str(call, ": reductions are of numbers, not of bytes"));
+}
+
 }  // namespace
 
 // One call of a collective: its name for errors, its deadline and the messages of a step.
@@ -66,12 +72,23 @@ class Group::Call {
   }
   // Exchanges the messages of this step.
   void step() {
-    group_.transport_->exchange({group_.channel_, what_, out_, in_, deadline_ns_});
+    group_.transport_->exchange(exchange());
+    clear();
+  }
+  // The same, reading them where they are; false if the backend cannot.
+  bool step_in_place(const Transport::ReadInPlace& read) {
+    const bool done = group_.transport_->exchange_in_place(exchange(), read);
+    clear();
+    return done;
+  }
+
+ private:
+  Exchange exchange() const { return {group_.channel_, what_, out_, in_, deadline_ns_}; }
+  void clear() {
     out_.clear();
     in_.clear();
   }
 
- private:
   Group& group_;
   std::string what_;
   int64_t deadline_ns_;
@@ -95,8 +112,7 @@ Group::Group(std::shared_ptr<Transport> transport, std::vector<int> ranks, std::
       ranks_(std::move(ranks)),
       axis_(std::move(axis)),
       options_(options),
-      channel_(kChannelOfAll),
-      scratch_(scratch_bytes(size(), options)) {
+      channel_(kChannelOfAll) {
   RL_CHECK(options.chunk_bytes >= 8 && options.chunk_bytes % 8 == 0);
   const auto own = std::find(ranks_.begin(), ranks_.end(), transport_->rank());
   RL_CHECK(own != ranks_.end());
@@ -107,26 +123,53 @@ uint64_t Group::scratch_bytes(int size, const GroupOptions& options) {
   return static_cast<uint64_t>(size - 1) * options.chunk_bytes;
 }
 
-void Group::all_reduce(const Values& values, Reduction reduction) {
-  require_values(values, "all_reduce");
-  Call call(*this, "all_reduce");
-  reduce_piece(call, values, reduction);
-  gather_pieces(call, values);
+Group::Job Group::all_reduce_job(const Values& values, Reduction reduction) {
+  require_numbers(values, "all_reduce");
+  return [this, values, reduction] {
+    Call call(*this, "all_reduce");
+    reduce_piece(call, values, reduction);
+    gather_pieces(call, values);
+  };
 }
 
-void Group::reduce_scatter(const Values& values, Reduction reduction) {
-  require_values(values, "reduce_scatter");
-  Call call(*this, "reduce_scatter");
-  reduce_piece(call, values, reduction);
+Group::Job Group::reduce_scatter_job(const Values& values, Reduction reduction) {
+  require_numbers(values, "reduce_scatter");
+  return [this, values, reduction] {
+    Call call(*this, "reduce_scatter");
+    reduce_piece(call, values, reduction);
+  };
 }
 
-void Group::all_gather(const Values& values) {
+Group::Job Group::all_gather_job(const Values& values) {
   require_values(values, "all_gather");
-  Call call(*this, "all_gather");
-  gather_pieces(call, values);
+  return [this, values] {
+    Call call(*this, "all_gather");
+    gather_pieces(call, values);
+  };
 }
 
 void Group::reduce_piece(Call& call, const Values& values, Reduction reduction) {
+  if (!reduce_in_place(call, values, reduction)) reduce_in_chunks(call, values, reduction);
+}
+
+// Each rank writes its own piece alone, and others read that piece in no rank but in their own.
+bool Group::reduce_in_place(Call& call, const Values& values, Reduction reduction) {
+  const Piece own = own_piece(values.count);
+  const std::span<std::byte> target = part_of(values, own);
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank_) continue;
+    call.send(r, part_of(values, piece_of(values.count, r, size())));
+    call.receive(r, target);
+  }
+  return call.step_in_place([&](std::span<const std::byte* const> others) {
+    std::vector<const std::byte*> parts(others.begin(), others.end());
+    parts.insert(parts.begin() + rank_, target.data());
+    reduce_in_rank_order(reduction, parts, {target.data(), own.count(), values.element});
+  });
+}
+
+void Group::reduce_in_chunks(Call& call, const Values& values, Reduction reduction) {
+  if (scratch_.empty()) scratch_.resize(scratch_bytes(size(), options_));
   const uint64_t chunk = options_.chunk_bytes / element_bytes(values.element);
   const Piece own = own_piece(values.count);
   // All ranks make as many steps as the longest piece needs, at least one.
@@ -162,7 +205,7 @@ void Group::gather_pieces(Call& call, const Values& values) {
   call.step();
 }
 
-void Group::all_to_all(const ConstValues& from, const Values& to) {
+Group::Job Group::all_to_all_job(const ConstValues& from, const Values& to) {
   require_values(from, "all_to_all");
   require_values(to, "all_to_all");
   const auto parts = static_cast<uint64_t>(size());
@@ -175,58 +218,110 @@ void Group::all_to_all(const ConstValues& from, const Values& to) {
   if (from.data < to.data + to.bytes() && to.data < from.data + from.bytes()) {
     throw Error(Code::kInvalidArgument, "all_to_all: the two arrays overlap");
   }
-  Call call(*this, "all_to_all");
-  for (int r = 0; r < size(); ++r) {
-    const std::span<const std::byte> source = part_of(from, piece_of(from.count, r, size()));
-    const std::span<std::byte> target = part_of(to, piece_of(to.count, r, size()));
-    if (r != rank_) {
-      call.send(r, source);
-      call.receive(r, target);
-    } else if (!source.empty()) {
-      std::memcpy(target.data(), source.data(), source.size());
+  return [this, from, to] {
+    Call call(*this, "all_to_all");
+    for (int r = 0; r < size(); ++r) {
+      const std::span<const std::byte> source = part_of(from, piece_of(from.count, r, size()));
+      const std::span<std::byte> target = part_of(to, piece_of(to.count, r, size()));
+      if (r != rank_) {
+        call.send(r, source);
+        call.receive(r, target);
+      } else if (!source.empty()) {
+        std::memcpy(target.data(), source.data(), source.size());
+      }
     }
-  }
-  call.step();
+    call.step();
+  };
 }
 
-void Group::broadcast(const Values& values, int root) {
+Group::Job Group::broadcast_job(const Values& values, int root) {
   require_values(values, "broadcast");
   require_rank(root, "broadcast");
-  Call call(*this, "broadcast");
-  if (root != rank_) {
-    call.receive(root, values.span());
-  } else {
-    for (int r = 0; r < size(); ++r) {
-      if (r != rank_) call.send(r, values.span());
+  return [this, values, root] {
+    Call call(*this, "broadcast");
+    if (root != rank_) {
+      call.receive(root, values.span());
+    } else {
+      for (int r = 0; r < size(); ++r) {
+        if (r != rank_) call.send(r, values.span());
+      }
     }
-  }
-  call.step();
+    call.step();
+  };
 }
 
-void Group::send(const ConstValues& values, int to) {
+Group::Job Group::send_job(const ConstValues& values, int to) {
   require_values(values, "send");
   require_other_rank(to, "send");
-  Call call(*this, "a message");
-  call.send(to, values.span());
-  call.step();
+  return [this, values, to] {
+    Call call(*this, "a message");
+    call.send(to, values.span());
+    call.step();
+  };
 }
 
-void Group::receive(const Values& values, int from) {
+Group::Job Group::receive_job(const Values& values, int from) {
   require_values(values, "receive");
   require_other_rank(from, "receive");
-  Call call(*this, "a message");
-  call.receive(from, values.span());
-  call.step();
+  return [this, values, from] {
+    Call call(*this, "a message");
+    call.receive(from, values.span());
+    call.step();
+  };
 }
 
 void Group::barrier() {
-  Call call(*this, "barrier");
-  for (int r = 0; r < size(); ++r) {
-    if (r == rank_) continue;
-    call.send(r, {});
-    call.receive(r, {});
-  }
-  call.step();
+  run([this] {
+    Call call(*this, "barrier");
+    for (int r = 0; r < size(); ++r) {
+      if (r == rank_) continue;
+      call.send(r, {});
+      call.receive(r, {});
+    }
+    call.step();
+  });
+}
+
+void Group::run(const Job& job) {
+  if (started_ != nullptr) started_->drain();
+  job();
+}
+
+StartedCall Group::start(Job job) {
+  if (started_ == nullptr) started_ = std::make_unique<CallQueue>();
+  return started_->start(std::move(job));
+}
+
+void Group::all_reduce(const Values& values, Reduction reduction) {
+  run(all_reduce_job(values, reduction));
+}
+void Group::reduce_scatter(const Values& values, Reduction reduction) {
+  run(reduce_scatter_job(values, reduction));
+}
+void Group::all_gather(const Values& values) { run(all_gather_job(values)); }
+void Group::all_to_all(const ConstValues& from, const Values& to) { run(all_to_all_job(from, to)); }
+void Group::broadcast(const Values& values, int root) { run(broadcast_job(values, root)); }
+void Group::send(const ConstValues& values, int to) { run(send_job(values, to)); }
+void Group::receive(const Values& values, int from) { run(receive_job(values, from)); }
+
+StartedCall Group::start_all_reduce(const Values& values, Reduction reduction) {
+  return start(all_reduce_job(values, reduction));
+}
+StartedCall Group::start_reduce_scatter(const Values& values, Reduction reduction) {
+  return start(reduce_scatter_job(values, reduction));
+}
+StartedCall Group::start_all_gather(const Values& values) { return start(all_gather_job(values)); }
+StartedCall Group::start_all_to_all(const ConstValues& from, const Values& to) {
+  return start(all_to_all_job(from, to));
+}
+StartedCall Group::start_broadcast(const Values& values, int root) {
+  return start(broadcast_job(values, root));
+}
+StartedCall Group::start_send(const ConstValues& values, int to) {
+  return start(send_job(values, to));
+}
+StartedCall Group::start_receive(const Values& values, int from) {
+  return start(receive_job(values, from));
 }
 
 void Group::require_rank(int rank, const char* call) const {
@@ -240,4 +335,4 @@ void Group::require_other_rank(int rank, const char* call) const {
   throw Error(Code::kInvalidArgument, str(call, ": rank ", rank, " is this rank itself"));
 }
 
-}  // namespace rl
+}  // namespace rl::comm

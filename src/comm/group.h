@@ -4,12 +4,18 @@
 // Reductions have one order (comm/rank_order.h). A call ends within the group's timeout, with a
 // result or with an error that names the rank at fault; see Transport for what follows a failure.
 // Backends of today reach the host's memory alone: Error(kUnsupported) for another space.
+//
+// A collective is called, or started and later waited for. Both have the same bits. Those of a
+// group run in the order of their calls and starts: a call begins when what was started before it
+// has ended. A group is used by one thread, and moved only while nothing that it started runs.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "comm/call_queue.h"
 #include "comm/mesh.h"
 #include "comm/rank_order.h"
 #include "comm/transport.h"
@@ -22,6 +28,9 @@ struct GroupOptions {
   uint64_t chunk_bytes = uint64_t{1} << 18;  // of a rank's values in one step of a reduction
 };
 
+// A namespace of its own, because data/sample.h has groups of samples.
+namespace comm {
+
 class Group {
  public:
   // The group of a rank on one axis of the mesh, and that of all ranks. Numbers of ranks in a group
@@ -32,7 +41,7 @@ class Group {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(ranks_.size()); }
   const std::string& axis() const { return axis_; }  // its name; "all" for that of all ranks
-  // Of working memory, which is allocated once.
+  // Of working memory, which a reduction allocates once unless ranks share memory.
   static uint64_t scratch_bytes(int size, const GroupOptions& options);
 
   // The part of `count` values that reduce_scatter leaves to this rank.
@@ -55,11 +64,38 @@ class Group {
   // Returns when all ranks have come.
   void barrier();
 
+  // The same, overlapped: they check their arguments, return at once, and run on a thread of the
+  // group. The timeout begins with the collective's turn, and its errors are thrown by wait(). A
+  // rank that gives up with some under way calls Transport::fail first, or it waits for them.
+  StartedCall start_all_reduce(const Values& values, Reduction reduction = Reduction::kSum);
+  StartedCall start_reduce_scatter(const Values& values, Reduction reduction = Reduction::kSum);
+  StartedCall start_all_gather(const Values& values);
+  StartedCall start_all_to_all(const ConstValues& from, const Values& to);
+  StartedCall start_broadcast(const Values& values, int root);
+  StartedCall start_send(const ConstValues& values, int to);
+  StartedCall start_receive(const Values& values, int from);
+
  private:
   Group(std::shared_ptr<Transport> transport, std::vector<int> ranks, std::string axis,
         GroupOptions options);
   class Call;
+  // Each checks the arguments of a collective and returns what is to run.
+  using Job = std::function<void()>;
+  Job all_reduce_job(const Values& values, Reduction reduction);
+  Job reduce_scatter_job(const Values& values, Reduction reduction);
+  Job all_gather_job(const Values& values);
+  Job all_to_all_job(const ConstValues& from, const Values& to);
+  Job broadcast_job(const Values& values, int root);
+  Job send_job(const ConstValues& values, int to);
+  Job receive_job(const Values& values, int from);
+  // Runs it here, after those that were started.
+  void run(const Job& job);
+  StartedCall start(Job job);
+
   void reduce_piece(Call& call, const Values& values, Reduction reduction);
+  // Without copies; false if the backend needs some.
+  bool reduce_in_place(Call& call, const Values& values, Reduction reduction);
+  void reduce_in_chunks(Call& call, const Values& values, Reduction reduction);
   void gather_pieces(Call& call, const Values& values);
   void require_rank(int rank, const char* call) const;
   void require_other_rank(int rank, const char* call) const;
@@ -71,6 +107,9 @@ class Group {
   uint64_t channel_;
   int rank_;
   std::vector<std::byte> scratch_;
+  std::unique_ptr<CallQueue> started_;  // from the first start on
 };
+
+}  // namespace comm
 
 }  // namespace rl

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +18,8 @@ namespace rl {
 // A rank failed, left, or did not come in time. `rank` is its number among all ranks.
 class RankError : public Error {
  public:
-  RankError(int rank, std::string message) : Error(Code::kIo, std::move(message)), rank(rank) {
+  RankError(int rank, std::string message)
+      : Error(Code::kRankLost, std::move(message)), rank(rank) {
     location = str("rank ", rank);
   }
   int rank;
@@ -55,6 +57,13 @@ class Transport {
   // names both ends of a message that disagree about the collective or the size. Then the contents
   // of `in` are undefined. Several threads may call it at once with different channels.
   virtual void exchange(const Exchange& exchange) = 0;
+
+  // For ranks that share memory: an exchange whose messages are read where they are. `read` is
+  // called once all have come, with their addresses in the order of `in`, whose spans give the
+  // sizes alone; until it returns, their senders' calls do not. It throws nothing. False, and
+  // nothing has happened, if the backend copies messages: the same on all ranks.
+  using ReadInPlace = std::function<void(std::span<const std::byte* const> messages)>;
+  virtual bool exchange_in_place(const Exchange&, const ReadInPlace&) { return false; }
 
   // This rank gives up: every exchange fails from now on, on every rank, and names this one. Of
   // several failures the first counts. Any thread.

@@ -46,6 +46,7 @@ constexpr CodeName kCodeNames[] = {
     {Code::kDuplicate, "RL_DUPLICATE"},
     {Code::kNonFinite, "RL_NON_FINITE"},
     {Code::kDeviceLost, "RL_DEVICE_LOST"},
+    {Code::kRankLost, "RL_RANK_LOST"},
 };
 
 }  // namespace

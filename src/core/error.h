@@ -49,6 +49,7 @@ enum class Code : int32_t {
   kDuplicate = 51,
   kNonFinite = 52,
   kDeviceLost = 60,
+  kRankLost = 61,
 };
 
 // The stable text name of a code: "RL_OUT_OF_RANGE".

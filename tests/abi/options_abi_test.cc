@@ -254,6 +254,11 @@ TEST(AbiLibrary, FeaturesSayWhyNot) {
   // No plugin of GPUs lies beside the library of a build tree.
   EXPECT_NE(std::string(reason).find("librl_cuda.so.2 is not installed"), std::string::npos)
       << reason;
+  EXPECT_RL_OK(rl_feature("gloo", 4, &available, &reason, &err));
+  EXPECT_EQ(available, 0u);
+  EXPECT_NE(std::string(reason).find("librl_gloo.so.2 is not installed (package librl2-gloo)"),
+            std::string::npos)
+      << reason;
   EXPECT_EQ(rl_feature("no such", 7, &available, &reason, nullptr), RL_NOT_FOUND);
   EXPECT_EQ(reason, nullptr);
 }

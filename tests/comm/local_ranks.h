@@ -1,50 +1,44 @@
-// Runs a function on a thread for each rank, over local transports, and collects what it throws.
+// Ranks of tests over local transports.
 #pragma once
-#include <gtest/gtest.h>
-
-#include <exception>
-#include <functional>
-#include <thread>
-
-#include "comm/group.h"
 #include "comm/local/local_transport.h"
+#include "comm/rank_threads.h"
 
 namespace rl {
 
-constexpr int64_t kLongNs = int64_t{600} * 1000000000;  // more than any test may take
-
-// A rank's transport ends with its function.
-inline std::vector<std::exception_ptr> try_local_ranks(
-    int size, const std::function<void(std::shared_ptr<Transport>)>& body) {
-  std::vector<std::shared_ptr<Transport>> transports = make_local_transports(size);
-  std::vector<std::exception_ptr> thrown(transports.size());
-  std::vector<std::thread> threads;
-  for (size_t r = 0; r < transports.size(); ++r) {
-    threads.emplace_back([&body, &thrown, r, transport = std::move(transports[r])]() mutable {
-      try {
-        body(std::move(transport));
-      } catch (...) {
-        thrown[r] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return thrown;
+inline TransportOf local_backend(int size) {
+  auto transports =
+      std::make_shared<std::vector<std::shared_ptr<Transport>>>(make_local_transports(size));
+  return [transports](int rank) { return std::move((*transports)[static_cast<size_t>(rank)]); };
 }
 
-// As above, where nothing may be thrown.
-inline void run_local_ranks(int size, const std::function<void(std::shared_ptr<Transport>)>& body) {
-  for (const std::exception_ptr& thrown : try_local_ranks(size, body)) {
-    if (thrown != nullptr) std::rethrow_exception(thrown);
-  }
+// A transport that copies messages, as those between processes do.
+class CopyingTransport final : public Transport {
+ public:
+  explicit CopyingTransport(std::shared_ptr<Transport> base) : base_(std::move(base)) {}
+  int rank() const override { return base_->rank(); }
+  int size() const override { return base_->size(); }
+  void exchange(const Exchange& exchange) override { base_->exchange(exchange); }
+  void fail(const std::string& why) override { base_->fail(why); }
+
+ private:
+  std::shared_ptr<Transport> base_;
+};
+
+inline TransportOf copying_backend(int size) {
+  return [local = local_backend(size)](int rank) {
+    return std::make_shared<CopyingTransport>(local(rank));
+  };
 }
 
-inline void run_local_groups(int size, const std::function<void(Group&)>& body,
+inline std::vector<std::exception_ptr> try_local_ranks(int size, const RankBody& body) {
+  return try_ranks(local_backend, size, body);
+}
+inline void run_local_ranks(int size, const RankBody& body) {
+  run_ranks(local_backend, size, body);
+}
+inline void run_local_groups(int size, const std::function<void(comm::Group&)>& body,
                              GroupOptions options = {kLongNs}) {
-  run_local_ranks(size, [&](std::shared_ptr<Transport> transport) {
-    Group group(std::move(transport), options);
-    body(group);
-  });
+  run_groups(local_backend, size, body, options);
 }
 
 }  // namespace rl

@@ -16,6 +16,7 @@ TOOLS = ["dpkg-buildpackage", "dpkg-deb", "dpkg-gensymbols", "pkg-config"]
 FILES = {
     "librlN": ["librl.so.N", "doc/librlN/copyright", "doc/librlN/changelog.gz"],
     "librlN-cuda": ["librl_cuda.so.N", "doc/librlN-cuda/copyright"],
+    "librlN-gloo": ["librl_gloo.so.N", "doc/librlN-gloo/copyright"],
     "librl-dev": ["include/rl.h", "librl.so", "librl.a", "pkgconfig/rl.pc",
                   "cmake/rl/rlConfig.cmake", "share/rl/schemas/options.fbs",
                   "doc/librl-dev/copyright", "doc/librl-dev/examples/c/4_grpo.c",
@@ -51,15 +52,15 @@ def build(build_directory, source, out):
     return {path.name.split("_")[0]: path for path in out.glob("*.deb")}
 
 
-def check(packages, source, has_plugin):
+def check(packages, source, plugins):
     soversion = re.search(r"set\(RL_SOVERSION (\d+)\)",
                           (source / "CMakeLists.txt").read_text()).group(1)
     runtime = "librl" + soversion
-    expect(set(packages) == {runtime, "librl-dev", *([runtime + "-cuda"] if has_plugin else [])},
+    expect(set(packages) == {runtime, "librl-dev", *(f"{runtime}-{name}" for name in plugins)},
            f"the packages are {sorted(packages)}")
     for name, wanted in FILES.items():
         name = name.replace("librlN", runtime)
-        if name not in packages and not has_plugin:
+        if name not in packages:
             continue
         listing = run("dpkg-deb", "--contents", packages[name])
         wanted = [re.sub(r"(?<=librl)N|(?<=so\.)N", soversion, file) for file in wanted]
@@ -86,9 +87,11 @@ def check(packages, source, has_plugin):
     functions = len((source / "abi/symbols.txt").read_text().split())
     expect(symbols.startswith(f"librl.so.{soversion} {runtime} ")
            and symbols.count("@RL_") == functions + 1, f"symbols of {runtime}: {symbols[:200]}")
-    if has_plugin:
-        needs = field(runtime + "-cuda", "Depends")
+    for name in plugins:
+        needs = field(f"{runtime}-{name}", "Depends")
         expect(f"{runtime} (= {version})" in needs and not re.search("nvidia|cuda", needs), needs)
+        expect(("libgloo0" in needs) == (name == "gloo"), needs)
+    expect("libgloo" not in field(runtime, "Depends"), "the library itself needs gloo")
     expect("ldconfig" in run("dpkg-deb", "--info", packages[runtime], "triggers"),
            "no ldconfig after installation")
 
@@ -114,7 +117,8 @@ def main(build_directory, source, out):
     build_directory, source, out = (pathlib.Path(p).resolve()
                                     for p in (build_directory, source, out))
     packages = build(build_directory, source, out)
-    check(packages, source, any(build_directory.glob("cuda/librl_cuda.so.*")))
+    check(packages, source, [name for name in ("cuda", "gloo")
+                             if any(build_directory.glob(f"{name}/librl_{name}.so.*"))])
     use(packages, out / "root")
     print(", ".join(f"{path.name} {path.stat().st_size} bytes" for path in packages.values()))
     return 0

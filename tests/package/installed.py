@@ -57,11 +57,13 @@ def files(prefix):
 
 
 def components_of(package):
-    """The plugin of GPUs is a component where a toolkit was there to build it."""
-    plugin = "librl_cuda.so." + package.soname.rsplit(".", 1)[1]
-    if not (package.build / "cuda" / plugin).exists():
-        return COMPONENTS
-    return {**COMPONENTS, "cuda": {plugin, "librl_cuda.so.VERSION"}}
+    """A plugin is a component where the build has it."""
+    out = dict(COMPONENTS)
+    for name in ("cuda", "gloo"):
+        plugin = f"librl_{name}.so." + package.soname.rsplit(".", 1)[1]
+        if (package.build / name / plugin).exists():
+            out[name] = {plugin, f"librl_{name}.so.VERSION"}
+    return out
 
 
 def components(package):

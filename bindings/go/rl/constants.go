@@ -107,6 +107,9 @@ const (
 
 	// ErrDeviceLost is RL_DEVICE_LOST: a fault ended the GPU for this process; only destroying works.
 	ErrDeviceLost Code = 60
+
+	// ErrRankLost is RL_RANK_LOST: a rank failed, left or came too late; the ranks cannot go on.
+	ErrRankLost Code = 61
 )
 
 // OptionType: Types of options.

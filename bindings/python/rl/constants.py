@@ -77,6 +77,8 @@ class Code(OpenEnum):
     NON_FINITE = 52
     # a fault ended the GPU for this process; only destroying works
     DEVICE_LOST = 60
+    # a rank failed, left or came too late; the ranks cannot go on
+    RANK_LOST = 61
 
 
 class ErrorField(OpenEnum):

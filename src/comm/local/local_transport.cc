@@ -35,7 +35,7 @@ struct MessageKey {
 struct Failure {
   int rank;  // whom it is about
   std::string text;
-  Code code = Code::kIo;  // kIncompatible: of two calls that differ
+  Code code = Code::kRankLost;  // kIncompatible: of two calls that differ
 };
 
 class Running;
@@ -66,17 +66,19 @@ struct World {
 };
 
 [[noreturn]] void raise(const Failure& failure) {
-  if (failure.code == Code::kIo) throw RankError(failure.rank, failure.text);
+  if (failure.code == Code::kRankLost) throw RankError(failure.rank, failure.text);
   throw Error(failure.code, failure.text).with_location(str("rank ", failure.rank));
 }
 
 // An exchange of one rank while it runs. Every function is called with the lock held.
 class Running {
  public:
-  Running(World& world, int rank, const Exchange& exchange)
+  // `read`: in place of copies. Null: messages are copied.
+  Running(World& world, int rank, const Exchange& exchange, const Transport::ReadInPlace* read)
       : world_(world),
         rank_(rank),
         exchange_(exchange),
+        read_(read),
         messages_(exchange.out.size()),
         received_(exchange.in.size()) {}
 
@@ -112,14 +114,18 @@ class Running {
     if (world_.failure) raise(*world_.failure);
     post();
     for (;;) {
-      receive(lock);
+      if (read_ == nullptr) {
+        receive(lock);
+      } else {
+        receive_in_place(lock);
+      }
       const std::set<int> ranks = awaited();
-      if (ranks.empty()) return;
+      if (ranks.empty()) return;  // whatever has failed meanwhile
       for (const int rank : ranks) {
         if (world_.of(rank).left) world_.set_failure(gone(rank));
       }
-      if (!world_.failure && !wait(lock)) world_.set_failure(late(ranks));
       if (world_.failure) raise(*world_.failure);
+      if (!wait(lock)) world_.set_failure(late(ranks));
     }
   }
 
@@ -149,9 +155,32 @@ class Running {
       }
       if (!agree(in, *found->second)) return;
       copy(lock, in, *found->second);
-      received_[i] = true;
+      finish(i, *found->second);
       i = 0;
     }
+  }
+
+  // Reads all messages at once when the last has come.
+  void receive_in_place(std::unique_lock<std::mutex>& lock) {
+    if (has_read_) return;
+    std::vector<Message*> all;
+    for (const Incoming& in : exchange_.in) {
+      const auto found = world_.posted.find({in.from, rank_, exchange_.channel});
+      if (found == world_.posted.end()) continue;
+      if (!agree(in, *found->second)) return;
+      all.push_back(found->second);
+    }
+    if (all.size() < exchange_.in.size()) return;
+    has_read_ = true;
+    std::vector<const std::byte*> addresses;
+    for (Message* const message : all) {
+      message->state = MessageState::kCopying;
+      addresses.push_back(message->bytes.data());
+    }
+    lock.unlock();
+    (*read_)(addresses);
+    lock.lock();
+    for (size_t i = 0; i < all.size(); ++i) finish(i, *all[i]);
   }
 
   bool agree(const Incoming& in, const Message& message) {
@@ -169,9 +198,15 @@ class Running {
     lock.unlock();
     if (!in.bytes.empty()) std::memcpy(in.bytes.data(), message.bytes.data(), in.bytes.size());
     lock.lock();
+  }
+
+  // Message i of `in` was received.
+  void finish(size_t i, Message& message) {
+    const int from = exchange_.in[i].from;
     message.state = MessageState::kDone;
-    world_.posted.erase({in.from, rank_, exchange_.channel});
-    world_.of(in.from).changed.notify_all();
+    world_.posted.erase({from, rank_, exchange_.channel});
+    world_.of(from).changed.notify_all();
+    received_[i] = true;
   }
 
   // False once the deadline has passed.
@@ -225,8 +260,10 @@ class Running {
   World& world_;
   const int rank_;
   const Exchange& exchange_;
+  const Transport::ReadInPlace* const read_;
   std::vector<Message> messages_;  // of exchange_.out
   std::vector<char> received_;     // of exchange_.in
+  bool has_read_ = false;          // in place
 };
 
 class LocalTransport final : public Transport {
@@ -243,7 +280,13 @@ class LocalTransport final : public Transport {
 
   void exchange(const Exchange& exchange) override {
     std::unique_lock lock(world_->mutex);
-    Running(*world_, rank_, exchange).run(lock);
+    Running(*world_, rank_, exchange, nullptr).run(lock);
+  }
+
+  bool exchange_in_place(const Exchange& exchange, const ReadInPlace& read) override {
+    std::unique_lock lock(world_->mutex);
+    Running(*world_, rank_, exchange, &read).run(lock);
+    return true;
   }
 
   void fail(const std::string& why) override {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "device/plugin/plugin_file.h"
+
 namespace rl {
 
 class Device;
@@ -15,14 +17,6 @@ struct GpuFacts {
   std::string name;
   uint64_t memory_bytes;
   int major, minor;  // of the architecture
-};
-
-// What has to be equal on both sides. It stands first in the record and does not change its form.
-struct PluginIdentity {
-  uint32_t record_bytes;
-  uint32_t op_table_bytes;
-  const char* version;   // of the library
-  const char* compiler;  // its version
 };
 
 struct CudaPlugin {

@@ -1,5 +1,4 @@
-// Loads librl_cuda.so.N, which lies beside librl.so.N (in a program with librl.a, beside the
-// program). It is loaded at the first call that needs it and stays loaded.
+// Loads librl_cuda.so.N (device/plugin/plugin_file.h).
 #pragma once
 #include <string>
 

@@ -39,6 +39,7 @@ pub const RL_LATE: i32 = 50;
 pub const RL_DUPLICATE: i32 = 51;
 pub const RL_NON_FINITE: i32 = 52;
 pub const RL_DEVICE_LOST: i32 = 60;
+pub const RL_RANK_LOST: i32 = 61;
 pub const RL_ERROR_MESSAGE: i32 = 1;
 pub const RL_ERROR_KEY: i32 = 2;
 pub const RL_ERROR_EXPECTED: i32 = 3;

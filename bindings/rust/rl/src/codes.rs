@@ -146,6 +146,7 @@ codes!(
         Duplicate = RL_DUPLICATE,
         NonFinite = RL_NON_FINITE,
         DeviceLost = RL_DEVICE_LOST,
+        RankLost = RL_RANK_LOST,
     }
 );
 

@@ -1,0 +1,13 @@
+// The function that librl_gloo.so exports.
+#include "comm/gloo/gloo_transport.h"
+
+namespace {
+
+constexpr rl::GlooPlugin kPlugin = {{sizeof(rl::GlooPlugin), 0, RL_VERSION_TEXT, __VERSION__},
+                                    rl::make_gloo_transport};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const rl::GlooPlugin* rl_gloo_plugin() {
+  return &kPlugin;
+}
