@@ -9,7 +9,7 @@
 
 #include "core/clock.h"
 
-namespace rl {
+namespace rl::comm {
 namespace {
 
 constexpr uint64_t kChannelOfAll = kNumAxes;
@@ -240,4 +240,4 @@ void Group::require_other_rank(int rank, const char* call) const {
   throw Error(Code::kInvalidArgument, str(call, ": rank ", rank, " is this rank itself"));
 }
 
-}  // namespace rl
+}  // namespace rl::comm

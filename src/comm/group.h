@@ -22,6 +22,9 @@ struct GroupOptions {
   uint64_t chunk_bytes = uint64_t{1} << 18;  // of a rank's values in one step of a reduction
 };
 
+// A namespace of its own, because data/sample.h has groups of samples.
+namespace comm {
+
 class Group {
  public:
   // The group of a rank on one axis of the mesh, and that of all ranks. Numbers of ranks in a group
@@ -72,5 +75,7 @@ class Group {
   int rank_;
   std::vector<std::byte> scratch_;
 };
+
+}  // namespace comm
 
 }  // namespace rl

@@ -13,6 +13,8 @@
 namespace rl {
 namespace {
 
+using comm::Group;
+
 constexpr uint64_t kCounts[] = {0, 1, 2, 3, 7, 64, 1000, 1025};
 constexpr int kMaxRanks = 8;
 

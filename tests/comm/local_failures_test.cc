@@ -9,6 +9,8 @@
 namespace rl {
 namespace {
 
+using comm::Group;
+
 constexpr int64_t kTimeoutNs = 200 * 1000000;
 constexpr int64_t kSecondNs = 1000000000;
 

@@ -39,10 +39,10 @@ inline void run_local_ranks(int size, const std::function<void(std::shared_ptr<T
   }
 }
 
-inline void run_local_groups(int size, const std::function<void(Group&)>& body,
+inline void run_local_groups(int size, const std::function<void(comm::Group&)>& body,
                              GroupOptions options = {kLongNs}) {
   run_local_ranks(size, [&](std::shared_ptr<Transport> transport) {
-    Group group(std::move(transport), options);
+    comm::Group group(std::move(transport), options);
     body(group);
   });
 }
