@@ -43,6 +43,7 @@ void Pipeline::Impl::run() noexcept {
     checkpoints.finish();
   } catch (...) {
     cause = caught_error();
+    rollout.batches().fail(cause->message.c_str());
   }
   end_run(std::move(cause));
 }
@@ -54,6 +55,7 @@ void Pipeline::Impl::run_steps() {
   files.begin(progress.boundary.step);
   rollout.begin(progress.boundary);
   Flow(rollout.rules(), {rollout, training, rollout}).run();
+  rollout.batches().leave();
   scoring.shut_down();
 }
 

@@ -43,8 +43,8 @@ class Scoring {
     return steps_.board().ledger().counts();
   }
 
-  // Before a run that resumes.
-  void restore(const RunState& state);
+  // Before a run that resumes. Of several ranks the first counts on what all have done.
+  void restore(const RunState& state, bool counts_on);
 
   int64_t group_size(Purpose purpose) const { return board(purpose).group_size(); }
   uint64_t sample_id(Purpose purpose, uint64_t ordinal, uint32_t slot) const {

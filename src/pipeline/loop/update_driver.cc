@@ -80,7 +80,13 @@ Turn UpdateDriver::begin(int64_t groups) {
   if (!uses_.control.enter(PipelineState::kTraining)) return Turn::kEnd;
   const int64_t dropped = uses_.rollout.filter().drop_zero_advantages(groups);
   step().filtered.zero_advantage += dropped;
-  batch_ = uses_.scoring.take_batch(groups - dropped);
+  own_ = uses_.scoring.take_batch(groups - dropped);
+  auto batch = uses_.rollout.batches().exchange(uses_.progress.boundary.step, own_);
+  if (!batch) {
+    uses_.scoring.give_back(std::exchange(own_, {}));
+    return Turn::kEnd;
+  }
+  batch_ = std::move(*batch);
   training_ = true;
   uses_.files.record_batch(uses_.progress.boundary.step + 1, batch_,
                            uses_.scoring.group_size(Purpose::kTrain));
@@ -126,7 +132,8 @@ void UpdateDriver::abandon() {
   write_.reset();
   training_ = false;
   if (unchanged) {
-    uses_.scoring.give_back(std::exchange(batch_, {}));
+    batch_.clear();
+    uses_.scoring.give_back(std::exchange(own_, {}));
     uses_.files.begin(uses_.progress.boundary.step);
     return;
   }
@@ -166,20 +173,20 @@ void UpdateDriver::publish() {
   uses_.scoring.forget_rows();
   uses_.generation.forget_requests();
   uses_.scoring.push_dropped();
-  event->metrics = step_metrics();
-  uses_.checkpoints.note_step(event->metrics);
-  uses_.files.records().write_step(event->metrics, settings().metrics.interval_steps);
+  MetricList metrics = step_metrics();
+  uses_.checkpoints.note_step(metrics);
+  uses_.files.records().write_step(metrics, settings().metrics.interval_steps);
+  if (uses_.rollout.batches().is_first()) event->metrics = std::move(metrics);
   uses_.model.runtime().tracer().span({"pipeline.step", TraceLane::kPipeline, step.times.begin,
                                        now(), "step", static_cast<int64_t>(event->step)});
   uses_.control.push(std::move(event));
   batch_.clear();
+  own_.clear();
   training_ = false;
 }
 
-// What is open will be drawn again by a run that resumes here, so it does not count yet.
-std::shared_ptr<StepEvent> UpdateDriver::commit() {
-  auto event = std::make_shared<StepEvent>();
-  const Control::Lock lock = uses_.control.lock();
+// Ends the groups of the step. Returns the ledger, without what is open.
+LedgerCounts UpdateDriver::close_batch(const Control::Lock& lock) {
   Scoring& scoring = uses_.scoring;
   if (step().applied) {
     scoring.commit_batch(lock);
@@ -188,12 +195,26 @@ std::shared_ptr<StepEvent> UpdateDriver::commit() {
   } else {
     scoring.drop_batch(DropReason::kFiltered, "no token carried loss", lock);
   }
+  return scoring.ledger(lock).without_open();
+}
+
+// What is open will be drawn again by a run that resumes here, so it does not count yet.
+std::shared_ptr<StepEvent> UpdateDriver::commit() {
+  auto event = std::make_shared<StepEvent>();
+  const RankBatches& batches = uses_.rollout.batches();
+  Control::Lock lock = uses_.control.lock();
+  LedgerCounts ledger = close_batch(lock);
+  if (!batches.alone()) {  // nobody waits for other ranks with the lock
+    lock.unlock();
+    ledger = batches.sum(ledger);
+    lock.lock();
+  }
   RunState& state = uses_.progress.boundary;
   ++state.step;
   state.cursor = uses_.rollout.next_ordinal();
-  state.open_ordinals = scoring.open_ordinals(lock);
+  state.open_ordinals = uses_.scoring.open_ordinals(lock);
   state.kl_coef = uses_.phases.update().adaptive_kl();
-  state.ledger = scoring.ledger(lock).without_open();
+  state.ledger = ledger;
   uses_.progress.version = uses_.model.version();
   event->step = state.step;
   event->version = uses_.progress.version;
@@ -239,10 +260,14 @@ MetricList UpdateDriver::step_metrics() {
   m.set("training/weight_version", static_cast<double>(uses_.model.version()));
   m.append(step.trained);
   if (generates) m.append(step.filtered.metrics());
-  set_ledger(m, uses_.scoring.ledger(uses_.control.lock()));
+  const RankBatches& batches = uses_.rollout.batches();
+  set_ledger(m, batches.alone() ? uses_.scoring.ledger(uses_.control.lock()) : boundary.ledger);
   if (generates_ahead(settings())) m.append(flow_metrics(uses_.scoring.groups(), step.times));
   m.append(uses_.checkpoints.metrics());
-  if (generates) m.append(step.generation_metrics(uses_.phases.engine()->stats()));
+  if (generates) {
+    step.engine_before = batches.sum(step.engine_before);
+    m.append(step.generation_metrics(batches.sum(uses_.phases.engine()->stats())));
+  }
   step.set_times(m, now(), generates);
   return m;
 }
