@@ -41,7 +41,9 @@ RL_AT_LEAST(rl_device_info, 32);
 RL_AT(rl_runtime_info, struct_size, 0);
 RL_AT(rl_runtime_info, reserved_bytes, 8);
 RL_AT(rl_runtime_info, threads, 16);
-RL_AT_LEAST(rl_runtime_info, 24);
+RL_AT(rl_runtime_info, rank, 24);
+RL_AT(rl_runtime_info, num_ranks, 28);
+RL_AT_LEAST(rl_runtime_info, 32);
 
 RL_AT(rl_score, struct_size, 0);
 RL_AT(rl_score, sample_id, 8);

@@ -569,6 +569,8 @@ typedef struct rl_runtime_info {
                               objects made from the runtime; rl_plan_info calls them arena_bytes.
                               Other runtimes of the process are not counted */
   int64_t threads;         /* compute threads, the calling thread included */
+  uint32_t rank;           /* which rank of its run it is, from 0; see rl_runtime_create_rank */
+  uint32_t num_ranks;      /* of the run */
 } rl_runtime_info;
 
 /* Initialises an rl_runtime_info: zeroes the `size` bytes of *info and sets struct_size. NULL or a
@@ -578,6 +580,42 @@ RL_API void rl_runtime_info_init(rl_runtime_info* info, size_t size);
 /* What a runtime has and holds. Thread: any. */
 RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info* info,
                                      rl_error** err);
+
+/* ---- ranks ---- */
+
+/* A run of parallel.data > 1 has that many ranks in one process, numbered from 0. Each rank is a
+ * runtime with threads, arenas and a memory budget of its own, and has its own model, engines,
+ * trainer and pipeline. Ranks share the work of a training step: each is given the same whole
+ * batch, trains on its part of every minibatch, and afterwards has the same weights as the others,
+ * bit for bit.
+ *
+ * rl_trainer_step, rl_trainer_backward and their variants are calls that the ranks make together:
+ * all of them, in the same order, with trainers of the same options, each rank on a thread of its
+ * own, since a call waits for the others. So do the loops of pipelines, of which each rank runs
+ * one, with the same options; each generates a part of the prompts and trains on all of them. All
+ * other calls are a rank's own.
+ *
+ * One rule says which rank does what exists once: a sample belongs to the rank whose engine
+ * generates it, which sends its events and is given its scores and replies; everything else is rank
+ * 0's. It evaluates, writes the files of a run, saves models and checkpoints, and has the metrics
+ * in its RL_EVENT_STEP, which on other ranks has none. rl_pipeline_checkpoint and
+ * rl_pipeline_request_eval are RL_FAILED_PRECONDITION there. A checkpoint is the same for any
+ * number of ranks, and every rank loads it.
+ *
+ * A batch that one rank refuses is refused by all, and nothing has changed. When the pipeline of a
+ * rank is stopped, the others end before their next step. What fails on one rank later, such as a
+ * step that rl_trainer_cancel ends, ends the run of all: calls that ranks make together fail from
+ * then on and name the same rank in RL_ERROR_LOCATION, as "rank 1". So do a rank or a pipeline of
+ * it that is destroyed while others wait for it, and one that does not come within comm.timeout_ns,
+ * evaluations and checkpoints of rank 0 included. Ranks of such a run can only be destroyed; a run
+ * begins anew from a checkpoint. */
+
+/* Creates another rank of the run of a runtime, with its options and its services of the host. Each
+ * rank but 0, which is the runtime that rl_runtime_create made, is created once.
+ * RL_FAILED_PRECONDITION if it was created before or the run has one rank, RL_OUT_OF_RANGE if the
+ * run has no such rank. Other codes are those of rl_runtime_create. Thread: any. */
+RL_API rl_status rl_runtime_create_rank(const rl_runtime* runtime, uint32_t rank, rl_runtime** out,
+                                        rl_error** err);
 
 /* ---- plan ---- */
 

@@ -140,6 +140,17 @@ rl_status rl_runtime_create_hosted(uint32_t header_abi, const rl_options* option
   return create_runtime(header_abi, options, host, out, err);
 }
 
+rl_status rl_runtime_create_rank(const rl_runtime* runtime, uint32_t rank, rl_runtime** out,
+                                 rl_error** err) {
+  clear(out);
+  return guarded(err, runtime, [&] {
+    const auto source = use(runtime, "runtime");
+    require(out, "out");
+    if (rank > INT32_MAX) refuse("rank", str("is ", rank));
+    *out = issue<rl_runtime>(source->make_rank(static_cast<int>(rank)));
+  });
+}
+
 void rl_runtime_destroy(rl_runtime* runtime) { destroy(runtime); }
 
 rl_status rl_runtime_set_log(rl_runtime* runtime, rl_log_fn fn, void* user_data,
@@ -164,6 +175,8 @@ rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info* info, 
     rl_runtime_info& out = result_struct(info, "info");
     out.threads = source->num_threads();
     out.reserved_bytes = source->ledger().bytes();
+    out.rank = source->ranks().rank();
+    out.num_ranks = source->ranks().size();
   });
 }
 

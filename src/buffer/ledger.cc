@@ -30,6 +30,24 @@ LedgerCounts LedgerCounts::without_open() const {
   return out;
 }
 
+LedgerCounts& LedgerCounts::operator+=(const LedgerCounts& o) {
+  using Count = int64_t LedgerCounts::*;
+  for (const Count count : {&LedgerCounts::attempts_started, &LedgerCounts::attempts_trained,
+                            &LedgerCounts::attempts_in_flight, &LedgerCounts::tokens_generated,
+                            &LedgerCounts::tokens_trained, &LedgerCounts::tokens_discarded,
+                            &LedgerCounts::tokens_in_flight, &LedgerCounts::prompts_drawn,
+                            &LedgerCounts::prompts_trained, &LedgerCounts::prompts_open,
+                            &LedgerCounts::late_scores, &LedgerCounts::duplicate_scores,
+                            &LedgerCounts::unknown_scores, &LedgerCounts::nonfinite_scores}) {
+    this->*count += o.*count;
+  }
+  for (size_t i = 0; i < kNumDropReasons; ++i) {
+    attempts_discarded[i] += o.attempts_discarded[i];
+    prompts_dropped[i] += o.prompts_dropped[i];
+  }
+  return *this;
+}
+
 int64_t LedgerCounts::discarded() const { return sum(attempts_discarded); }
 int64_t LedgerCounts::dropped() const { return sum(prompts_dropped); }
 

@@ -26,6 +26,7 @@ struct LedgerCounts {
   std::array<int64_t, kNumDropReasons> prompts_dropped{};
   int64_t late_scores = 0, duplicate_scores = 0, unknown_scores = 0, nonfinite_scores = 0;
 
+  LedgerCounts& operator+=(const LedgerCounts& other);
   // The same as if what is in flight had never been drawn.
   LedgerCounts without_open() const;
   int64_t discarded() const;

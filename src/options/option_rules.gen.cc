@@ -889,6 +889,12 @@ constexpr OptionCondition kConditions_checkpoint_resume_and_checkpoint_dir[] = {
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
+constexpr OptionCondition kConditions_comm_timeout_ns_and_parallel_data[] = {
+    {"comm.timeout_ns", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.data", OptionCondition::kIs,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_critic_forward_max_tokens_per_device_and_algo_advantage[] = {
     {"critic.forward_max_tokens_per_device", OptionCondition::kChanged,
      "", "", ""},
@@ -1240,6 +1246,18 @@ constexpr OptionCondition kConditions_optimizer_state_dtype_and_optimizer_name[]
      "muon", "", ""},
     {"optimizer.state_dtype", OptionCondition::kIsNot,
      "fp32", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_data_and_pipeline_mode[] = {
+    {"parallel.data", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"pipeline.mode", OptionCondition::kIsNot,
+     "sync", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_data_and_runtime_device[] = {
+    {"parallel.data", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cuda", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_discard_zero_advantage_and_algo_advantage[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
@@ -1802,6 +1820,12 @@ constexpr OptionCondition kConditions_trainer_balance_and_trainer_sequence_packi
      "", "", ""},
     {"trainer.sequence_packing", OptionCondition::kIs,
      "false", "", ""},
+};
+constexpr OptionCondition kConditions_trainer_balance_groups_and_parallel_data[] = {
+    {"trainer.balance_groups", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.data", OptionCondition::kIs,
+     "1", "", ""},
 };
 constexpr OptionCondition kConditions_trainer_check_logprobs_and_algo_objective[] = {
     {"trainer.check_logprobs", OptionCondition::kChanged,
@@ -2418,6 +2442,9 @@ constexpr OptionRule kRules[] = {
     {"checkpoint.resume", "checkpoint.dir",
      kConditions_checkpoint_resume_and_checkpoint_dir, 2,
      "checkpoint.resume = auto needs checkpoint.dir, which is empty"},
+    {"comm.timeout_ns", "parallel.data",
+     kConditions_comm_timeout_ns_and_parallel_data, 2,
+     "comm.timeout_ns = {comm.timeout_ns} has no effect while parallel.data is {parallel.data}"},
     {"critic.forward_max_tokens_per_device", "algo.advantage",
      kConditions_critic_forward_max_tokens_per_device_and_algo_advantage, 2,
      "critic.forward_max_tokens_per_device = {critic.forward_max_tokens_per_device} has no "
@@ -2633,6 +2660,14 @@ constexpr OptionRule kRules[] = {
      kConditions_optimizer_state_dtype_and_optimizer_name, 2,
      "optimizer.state_dtype = {optimizer.state_dtype} is a form of AdamW's moments, but "
      "optimizer.name = muon keeps its momentum in fp32"},
+    {"parallel.data", "pipeline.mode",
+     kConditions_parallel_data_and_pipeline_mode, 2,
+     "parallel.data is {parallel.data}, but with pipeline.mode = {pipeline.mode} ranks would "
+     "take different batches"},
+    {"parallel.data", "runtime.device",
+     kConditions_parallel_data_and_runtime_device, 2,
+     "parallel.data is {parallel.data}, but ranks of runtime.device = cuda cannot exchange "
+     "gradients in this build"},
     {"pipeline.discard_zero_advantage", "algo.advantage",
      kConditions_pipeline_discard_zero_advantage_and_algo_advantage, 9,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "
@@ -2940,6 +2975,10 @@ constexpr OptionRule kRules[] = {
      kConditions_trainer_balance_and_trainer_sequence_packing, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.sequence_packing is "
      "{trainer.sequence_packing}"},
+    {"trainer.balance_groups", "parallel.data",
+     kConditions_trainer_balance_groups_and_parallel_data, 2,
+     "trainer.balance_groups = {trainer.balance_groups} has no effect while parallel.data is "
+     "{parallel.data}"},
     {"trainer.check_logprobs", "algo.objective",
      kConditions_trainer_check_logprobs_and_algo_objective, 3,
      "trainer.check_logprobs = {trainer.check_logprobs} has no effect while algo.objective is "

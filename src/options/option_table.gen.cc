@@ -399,7 +399,7 @@ constexpr OptionChoice kChoices_trainer_balance[] = {
      "Samples fill micro-batches in the order of the batch."},
     {"tokens",
      "Micro-batches have row counts as equal as possible: Karmarkar-Karp differencing, then a "
-     "repair pass, so that none exceeds the budget."},
+     "repair pass, so that none exceeds the budget. So have the ranks of parallel.data."},
     {"flops",
      "As tokens, but balancing work: 6 C L + L^2 for a sequence of L tokens and a model of "
      "hidden size C, less the work of a shared prompt."},
@@ -1099,6 +1099,14 @@ constexpr OptionInfo kOptions[] = {
      "so that auto never uses them.",
      "0.1.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "verl resume_mode"},
+    {"comm.timeout_ns", OptionType::kDurationNs, "1800000000000",
+     {.present = true, .inclusive = true, .i64 = 1},
+     {},
+     false, false, nullptr, 0, "nanoseconds",
+     "Longest time that a rank waits for the others in a call which ranks make together. After "
+     "that the run of all ranks has failed, and the error names the rank that did not come.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
+     "torch.distributed timeout"},
     {"critic.forward_max_tokens_per_device", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 16777216},
@@ -1660,6 +1668,17 @@ constexpr OptionInfo kOptions[] = {
      "Decoupled weight decay.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, OptionParent::kNone, "",
      "verl actor.optim.weight_decay"},
+    {"parallel.data", OptionType::kI64, "1",
+     {.present = true, .inclusive = true, .i64 = 1},
+     {.present = true, .inclusive = true, .i64 = 1024},
+     false, false, nullptr, 0, "ranks",
+     "Number of ranks that train on parts of one batch, each with the whole model. A runtime of "
+     "more than one is rank 0, and rl_runtime_create_rank makes the others. With runtime.threads "
+     "= 0 the ranks share the cores. Losses and gradients are those of the whole batch; "
+     "gradients are summed in the order of ranks, so their bits depend on the number of ranks, "
+     "and on nothing else. A checkpoint may be resumed by another number of ranks.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
+     "data parallelism of Megatron, DeepSpeed and FSDP"},
     {"pipeline.discard_zero_advantage", OptionType::kBool, "false",
      {},
      {},
@@ -2230,10 +2249,19 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, kChoices_trainer_balance, 3, "",
-     "How the samples of a minibatch are distributed over its micro-batches. A group stays "
-     "together where it fits.",
+     "How the samples of a minibatch are distributed over the ranks of parallel.data, and those "
+     "of a rank over its micro-batches. Without balance a rank has neighbours in the order of "
+     "the batch. In a micro-batch a group stays together where it fits.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
      "verl balance_batch, Relax balance-data"},
+    {"trainer.balance_groups", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Each rank of parallel.data trains on whole groups, so that it computes the prompt that "
+     "their samples share once.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
+     "Relax balance-data"},
     {"trainer.check_logprobs", OptionType::kBool, "true",
      {},
      {},

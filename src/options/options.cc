@@ -228,11 +228,17 @@ bool is_new(const OptionInfo& info) { return std::string_view(info.since) != "0.
 
 }  // namespace
 
-uint64_t OptionSet::identity() const {
+uint64_t OptionSet::identity() const { return identity_without(""); }
+
+uint64_t OptionSet::identity_of_any_layout() const { return identity_without("parallel."); }
+
+// empty: with all options.
+uint64_t OptionSet::identity_without(std::string_view begin) const {
   Digest64 digest;
   for (size_t i = 0; i < values_.size(); ++i) {
     const OptionInfo& info = option_at(i);
     if (!info.affects_determinism) continue;
+    if (!begin.empty() && std::string_view(info.key).starts_with(begin)) continue;
     if (is_new(info) && values_[i] == default_values()[i]) continue;
     digest.update(str(info.key, "=", format_option(values_[i]), "\n"));
   }

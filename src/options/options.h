@@ -158,8 +158,11 @@ class OptionSet {
   std::string dump(bool only_changed) const;
   // Digest of the options that a run's bits depend on.
   uint64_t identity() const;
+  // The same without parallel.*, which a run that is resumed may change.
+  uint64_t identity_of_any_layout() const;
 
  private:
+  uint64_t identity_without(std::string_view begin) const;
   // A slot for writing.
   OptionValue& slot(std::string_view key, const OptionInfo** info);
   const OptionValue& slot(std::string_view key) const;

@@ -8,6 +8,7 @@
 #include "algo/moments.h"
 #include "core/error.h"
 #include "train/passes/pass_rules.h"
+#include "train/ranks/rank_cut.h"
 
 namespace rl {
 namespace {
@@ -49,6 +50,7 @@ Critic::Critic(Model& model, const CriticOptions& options, std::byte* workspace,
                const TrainerTools& tools)
     : options_(validated(options)),
       context_{tools.tracer, tools.lane, tools.clock, tools.yield_point},
+      ranks_(tools.ranks),
       learner_(model, options_.trainable, options_.backward_packing, options_.optimizer,
                tools.gradients),
       workspace_(shape_of(model), options, workspace, tools.host_workspace),
@@ -73,14 +75,31 @@ void Critic::values(std::span<const Sample* const> samples, std::span<const std:
     check_token_array(*samples[i], "values", out[i].size());
     all.push_back(make_pack_item(*samples[i], static_cast<int32_t>(i), WantedTokens::kGenerated));
   }
+  run_together(ranks_, [&] { values_of(all, out); });
+}
+
+void Critic::values_of(std::span<const PackItem> items, std::span<const std::span<float>> out) {
+  const Model& model = learner_.model();
   const PackRules rules = forward_rules(options_, model, ForwardOf::kOwn);
-  for (const auto& some : plan_micro_batches(all, rules)) {
+  for (const auto& values : out) std::ranges::fill(values, 0.0f);
+  for (const auto& some : plan_micro_batches(own_part(items), rules)) {
     micro_.fill(some, rules, WantedTokens::kGenerated);
     pass_.score_values(model, micro_, [&](const ValueChunk& chunk) {
       for (size_t i = 0; i < chunk.wanted.size(); ++i)
         out[chunk.wanted[i].item][chunk.wanted[i].generated] = chunk.values[i];
     });
   }
+  for (const auto& values : out) ranks_.fill(values);
+}
+
+std::vector<PackItem> Critic::own_part(std::span<const PackItem> items) const {
+  if (ranks_.alone()) return {items.begin(), items.end()};
+  const BatchRules& rules = options_.batch;
+  const RankCut cut{.cost = rules.balance,
+                    .hidden_size = learner_.model().config().hidden,
+                    .whole_groups = rules.whole_groups,
+                    .shared_prefix = rules.shared_prefix && rules.packed};
+  return cut_over_ranks(items, cut, ranks_.size())[static_cast<size_t>(ranks_.rank())];
 }
 
 void Critic::check(std::span<const CriticSample> samples) const {
@@ -97,6 +116,10 @@ void Critic::check(std::span<const CriticSample> samples) const {
 CriticMetrics Critic::step(std::span<const CriticSample> samples) {
   learner_.require_whole();
   check(samples);
+  return run_together(ranks_, [&] { return run_step(samples); });
+}
+
+CriticMetrics Critic::run_step(std::span<const CriticSample> samples) {
   CriticMetrics metrics;
   const PhaseTimer phase(context_, "train.critic", metrics.total_ns);
   order_items(samples, WantedTokens::kLoss, ordered_, items_);
@@ -122,14 +145,29 @@ void Critic::minibatch(std::span<const PackItem> some, CriticMetrics& metrics) {
   non_finite_.clear();
   Model& model = learner_.model();
   const PackRules rules = training_rules(options_, model);
-  for (const auto& part : plan_micro_batches(some, rules)) {
+  for (const auto& part : plan_micro_batches(own_part(some), rules)) {
     micro_.fill(part, rules, WantedTokens::kLoss);
     ++metrics.micro_batches;
     pass_.train_values(learner_.training(), micro_,
                        [&](const ValueChunk& chunk) { return chunk_loss(chunk, denominators); },
                        {metrics.forward_ns, metrics.head_ns, metrics.backward_ns});
   }
+  join_minibatch();
   optimize(metrics);
+}
+
+void Critic::join_minibatch() {
+  if (ranks_.alone()) return;
+  Sums all;
+  for (const Sums& part : ranks_.gather(minibatch_sums_)) {
+    all.loss += part.loss;
+    all.values += part.values;
+    all.tokens += part.tokens;
+    all.clipped += part.clipped;
+  }
+  minibatch_sums_ = all;
+  non_finite_ = ranks_.gather_lists<int32_t>(non_finite_);
+  learner_.state().sum_over(ranks_);
 }
 
 std::span<const float> Critic::chunk_loss(const ValueChunk& chunk,
@@ -187,6 +225,9 @@ void Critic::optimize(CriticMetrics& metrics) {
 }
 
 void Critic::finish(CriticMetrics& metrics) const {
+  int64_t micro_batches = 0;
+  for (const int64_t count : ranks_.gather(metrics.micro_batches)) micro_batches += count;
+  metrics.micro_batches = micro_batches;
   metrics.loss = mean_of(step_sums_.loss, metrics.optimizer_steps);
   metrics.grad_norm = mean_of(metrics.grad_norm, metrics.optimizer_steps);
   metrics.loss_tokens = step_sums_.tokens;

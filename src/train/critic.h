@@ -7,7 +7,7 @@
 // own budgets. The loss of a minibatch is agg(max((v - R)^2, (clip(v) - R)^2) / 2),
 // algo/losses/value_loss.h, with denominators over the whole minibatch, so it does not depend on
 // the split into micro-batches. A loss or gradient that is not finite skips the optimizer step, as
-// in the trainer.
+// in the trainer. Data-parallel ranks divide its work as they do the trainer's.
 #pragma once
 #include <memory>
 #include <span>
@@ -78,7 +78,8 @@ class Critic {
   void sleep() { learner_.sleep(false); }
   void wake() { learner_.wake(); }
 
-  // Forward only: values of all generated tokens of each sample into out[i].
+  // Forward only: values of all generated tokens of each sample into out[i]. Ranks call it
+  // together, with the same samples.
   void values(std::span<const Sample* const> samples, std::span<const std::span<float>> out);
   // Optimizer steps on the masters, then publishes them as the model's version + 1. Everything is
   // checked before anything runs; an error names the sample's id, the field and the limit.
@@ -100,7 +101,11 @@ class Critic {
     int64_t tokens = 0, clipped = 0;
   };
   void check(std::span<const CriticSample> samples) const;
+  CriticMetrics run_step(std::span<const CriticSample> samples);
+  std::vector<PackItem> own_part(std::span<const PackItem> items) const;
+  void values_of(std::span<const PackItem> items, std::span<const std::span<float>> out);
   void minibatch(std::span<const PackItem> items, CriticMetrics& metrics);
+  void join_minibatch();
   std::span<const float> chunk_loss(const ValueChunk& chunk, const LossDenominators& denominators);
   void find_non_finite(const ValueChunk& chunk);
   void optimize(CriticMetrics& metrics);
@@ -108,6 +113,7 @@ class Critic {
 
   CriticOptions options_;
   const PassContext context_;
+  const DataRanks ranks_;
   Learner learner_;
   TrainBuffers workspace_;
   MicroBatchPass pass_;

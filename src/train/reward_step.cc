@@ -27,10 +27,11 @@ bool Trainer::Impl::reward_minibatch(std::span<const PackItem> some, TrainMetric
   minibatch_sums = {};
   non_finite.clear();
   pairs.begin(some.front().index, some.size());
-  progress.micro_batches = plan_micro_batches(some, training_rules(options, model));
+  const std::vector<PackItem> own = own_part(some);
+  progress.micro_batches = plan_micro_batches(own, training_rules(options, model));
   if (!keeps_pairs(progress.micro_batches)) {
     const PhaseTimer phase(context, "train.current_values", metrics.current_ns);
-    score_values(some, [&](int32_t item, float value) { pairs.set(item, value); });
+    score_values(own, [&](int32_t item, float value) { pairs.set(item, value); });
   }
   return true;
 }

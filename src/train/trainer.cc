@@ -42,6 +42,7 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
       reference(reference),
       options(validated(options)),
       context{tools.tracer, tools.lane, tools.clock, tools.yield_point},
+      ranks(tools.ranks),
       workspace(shape_of(model), options, workspace, tools.host_workspace),
       learner(model, options.trainable, options.backward_packing, options.optimizer,
               tools.gradients),
@@ -96,6 +97,7 @@ void Trainer::set_reference(const Model& reference) {
 }
 bool Trainer::has_steps_left() const { return impl_->has_steps_left(); }
 bool Trainer::abandon() { return impl_->abandon(); }
+void Trainer::refuse() { impl_->ranks.refuse(); }
 
 void Trainer::Impl::require_custom_loss() const {
   if (options.policy_loss.kind != PolicyLoss::kCustom || custom_loss) return;

@@ -15,6 +15,10 @@
 // 4. The workspace is read and written only during calls, so an engine may use the same bytes
 //    between them. Engines that compute between two micro-batches of a call (TrainerTools) have a
 //    workspace of their own, and read another compute copy.
+// 5. Of several data-parallel ranks (TrainerTools::ranks) each is given the whole batch and trains
+//    on its part of every minibatch (train/ranks/rank_cut.h). Denominators, losses over more than
+//    one token, the gradient and its norm are those of the whole minibatch, so that all ranks take
+//    the same optimizer step.
 #pragma once
 #include <memory>
 #include <span>
@@ -33,6 +37,7 @@
 #include "train/losses/train_metrics.h"
 #include "train/options/trainer_options.h"
 #include "train/passes/forward_pass.h"
+#include "train/ranks/data_ranks.h"
 
 namespace rl {
 
@@ -60,6 +65,7 @@ struct TrainerTools {
   // TrainerSizes::gradients and gradient_scratch bytes of the device, of which only an update, from
   // its first micro-batch to its last optimizer step, and a load need the content; null: arenas.
   std::byte* gradients = nullptr;
+  DataRanks ranks = {};  // calls that train or score a batch are made by all of them together
 };
 
 class Critic;
@@ -122,6 +128,9 @@ class Trainer {
   // Ends the step between two calls of next(); only begin may follow. True if no optimizer step was
   // applied: then nothing has changed, and the samples may be trained on later.
   bool abandon();
+  // Of several ranks: in place of begin(), for a batch that is refused before it comes here. The
+  // others' begin() fails.
+  void refuse();
   // Between steps (Learner::sleep); holds: gradients that wait for apply().
   void sleep(bool holds);
   void wake();

@@ -13,6 +13,7 @@
 #include "train/passes/micro_batch_pass.h"
 #include "train/passes/pass_rules.h"
 #include "train/passes/row_teacher.h"
+#include "train/ranks/rank_cut.h"
 #include "train/trainer.h"
 
 namespace rl {
@@ -60,8 +61,22 @@ struct Trainer::Impl {
   bool abandon();
   void logprobs(const Model& which, std::span<const Sample* const> samples,
                 std::span<const std::span<float>> out);
+  // The same of samples that all ranks have; each computes a part of them.
+  void batch_logprobs(const Model& which, std::span<const Sample* const> samples,
+                      std::span<const std::span<float>> out);
   uint64_t publish(int64_t& ns);
 
+  // With several ranks (training_ranks.cc).
+  uint64_t digest_of(std::span<const TrainSample> samples) const;
+  std::vector<std::vector<PackItem>> parts_of(std::span<const PackItem> items) const;
+  std::vector<PackItem> own_part(std::span<const PackItem> items) const;
+  void join_minibatch();
+  void join_metrics(TrainMetrics& metrics);
+
+  void check_step(std::span<const TrainSample> samples) const;
+  void prepare_step(std::span<const TrainSample> samples);
+  bool run_next();
+  TrainMetrics finish_step();
   void require_custom_loss() const;
   void require_row_teacher() const;
   void check(std::span<const TrainSample> samples) const;
@@ -110,6 +125,7 @@ struct Trainer::Impl {
   CustomLoss custom_loss;  // empty: the host set none
   RowTeacher* teacher = nullptr;
   const PassContext context;
+  const DataRanks ranks;
   TrainBuffers workspace;
   Learner learner;
   MicroBatchPass pass;

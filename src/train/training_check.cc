@@ -52,6 +52,14 @@ void Trainer::Impl::check(std::span<const TrainSample> samples) const {
   if (is_pairs(options.objective)) check_pairs(options.objective, samples_of(samples));
 }
 
+void Trainer::Impl::check_step(std::span<const TrainSample> samples) const {
+  learner.require_whole();
+  require_custom_loss();
+  require_row_teacher();
+  check(samples);
+  require_logprobs(samples);
+}
+
 // Without log-probs there is no ratio; responses from the data have none.
 void Trainer::Impl::require_logprobs(std::span<const TrainSample> samples) const {
   if (!is_rl(options.objective)) return;

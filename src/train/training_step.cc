@@ -50,11 +50,11 @@ TrainMetrics Trainer::Impl::train(std::span<const TrainSample> samples) {
 void Trainer::Impl::begin(std::span<const TrainSample> samples) {
   planned_steps = 0;
   progress = {};
-  learner.require_whole();
-  require_custom_loss();
-  require_row_teacher();
-  check(samples);
-  require_logprobs(samples);
+  ranks.agree([&] { check_step(samples); }, [&] { return digest_of(samples); });
+  run_together(ranks, [&] { prepare_step(samples); });
+}
+
+void Trainer::Impl::prepare_step(std::span<const TrainSample> samples) {
   TrainMetrics& metrics = progress.metrics;
   metrics.objective = options.objective;
   metrics.samples = static_cast<int64_t>(samples.size());
@@ -78,6 +78,10 @@ void Trainer::Impl::plan_steps() {
 }
 
 bool Trainer::Impl::next() {
+  return run_together(ranks, [&] { return run_next(); });
+}
+
+bool Trainer::Impl::run_next() {
   StepProgress& p = progress;
   while (!p.open) {
     if (p.next_minibatch == p.minibatches.size()) {
@@ -97,15 +101,21 @@ bool Trainer::Impl::next() {
   }
   if (p.next_micro_batch < p.micro_batches.size()) return true;
   p.open = false;
+  join_minibatch();
   if (scores()) reward_minibatch_loss();
   p.holds ? hold_gradients() : optimize(p.metrics);
   return true;
 }
 
 TrainMetrics Trainer::Impl::finish() {
+  return run_together(ranks, [&] { return finish_step(); });
+}
+
+TrainMetrics Trainer::Impl::finish_step() {
   TrainMetrics& metrics = progress.metrics;
   RL_CHECK(!progress.open && progress.next_minibatch == progress.minibatches.size());
   if (!progress.holds || progress.applied) learner.state().free_gradients();
+  join_metrics(metrics);
   sums.finish(metrics);
   metrics.has_row_teacher = options.distill.on_rows;
   metrics.has_corrections = is_rl(options.objective) && options.correction.active();
@@ -119,6 +129,7 @@ bool Trainer::Impl::has_steps_left() const {
 }
 
 bool Trainer::Impl::abandon() {
+  ranks.fail("its training step was given up");
   const bool unchanged = progress.metrics.optimizer_steps == 0;
   if (unchanged) learner.forget_skipped(progress.metrics.skipped_steps);
   learner.state().free_gradients();
@@ -145,7 +156,7 @@ void Trainer::Impl::score_reference(TrainMetrics& metrics) {
     inputs.push_back(&s);
     out.emplace_back(own_reference[i]);
   }
-  if (!inputs.empty()) logprobs(*reference, inputs, out);
+  if (!inputs.empty()) batch_logprobs(*reference, inputs, out);
 }
 
 void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> samples,
@@ -202,7 +213,7 @@ void Trainer::Impl::score_proximal(TrainMetrics& metrics) {
   metrics.proximal_samples = static_cast<int64_t>(inputs.size());
   if (inputs.empty()) return;
   const PhaseTimer phase(context, "train.old_log_prob", metrics.proximal_ns);
-  logprobs(model, inputs, out);
+  batch_logprobs(model, inputs, out);
 }
 
 void Trainer::Impl::score_current(std::span<const PackItem> some, TrainMetrics& metrics) {
@@ -219,7 +230,7 @@ void Trainer::Impl::score_current(std::span<const PackItem> some, TrainMetrics& 
   }
   if (inputs.empty()) return;
   const PhaseTimer phase(context, "train.current_log_prob", metrics.current_ns);
-  logprobs(model, inputs, out);
+  batch_logprobs(model, inputs, out);
 }
 
 MinibatchTokens::Source Trainer::Impl::source_of(const PackItem& item) const {
@@ -264,7 +275,7 @@ bool Trainer::Impl::minibatch(std::span<const PackItem> some, TrainMetrics& metr
   non_finite.clear();
   if (is_minibatch_loss(options)) minibatch_loss();
   progress.fresh = fresh;
-  progress.micro_batches = plan_micro_batches(some, training_rules(options, model));
+  progress.micro_batches = plan_micro_batches(own_part(some), training_rules(options, model));
   return true;
 }
 
@@ -274,8 +285,9 @@ void Trainer::Impl::minibatch_loss() {
                       ? minibatch_tokens.compute(custom_loss)
                       : minibatch_tokens.compute(options, learner.optimizer_steps()));
   loss.loss = loss.pg_loss;
-  minibatch_sums.add(loss);
   minibatch_preference = minibatch_tokens.preference();
+  if (ranks.rank() != 0) return;  // it is the same on all of them, and counts once
+  minibatch_sums.add(loss);
   if (!std::isfinite(loss.loss)) minibatch_tokens.find_non_finite(options, non_finite);
 }
 

@@ -73,10 +73,11 @@ const Texts& texts() {
 // Answers that are not RL_OK.
 const std::map<std::string, rl_status>& answers() {
   static const std::map<std::string, rl_status> table = {
-      {"rl_device_get", RL_OUT_OF_RANGE},           // there is no GPU
-      {"rl_options_import", RL_DATA_LOSS},          // one byte is no document
-      {"rl_error_knob_at", RL_OUT_OF_RANGE},        // memory is not short
-      {"rl_model_encode", RL_FAILED_PRECONDITION},  // no tokenizer
+      {"rl_device_get", RL_OUT_OF_RANGE},                  // there is no GPU
+      {"rl_runtime_create_rank", RL_FAILED_PRECONDITION},  // the run has one rank
+      {"rl_options_import", RL_DATA_LOSS},                 // one byte is no document
+      {"rl_error_knob_at", RL_OUT_OF_RANGE},               // memory is not short
+      {"rl_model_encode", RL_FAILED_PRECONDITION},         // no tokenizer
       {"rl_model_decode", RL_FAILED_PRECONDITION},
       {"rl_model_encode_chat", RL_FAILED_PRECONDITION},
       {"rl_model_render_chat", RL_FAILED_PRECONDITION},  // no chat template

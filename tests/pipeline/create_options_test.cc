@@ -6,6 +6,7 @@
 #include <set>
 
 #include "option_looks.h"
+#include "rank_rig.h"
 #include "scored_model.h"
 #include "support/random_llama.h"
 #include "tokenized_model.h"
@@ -32,7 +33,9 @@ using testing::take_one_group;
 using testing::tiny_options;
 using testing::train;
 using testing::train_lengths;
+using testing::train_on_ranks;
 using testing::train_spoiled;
+using testing::wait_for_rank;
 using testing::write_lines;
 
 using Texts = std::vector<std::string>;
@@ -250,6 +253,9 @@ const std::map<std::string, Change>& changes() {
       {"reference.weights", {{"ema"}, two_steps + kl_ema}},
       {"reward.forward_max_tokens_per_device", {{"5000"}, rewarded, plan_text}},
       {"reward.micro_batch_size", {{"3"}, rewarded + counted, plan_text}},
+      {"comm.timeout_ns", {{"1ms"}, {"parallel.data=2"}, wait_for_rank}},
+      {"parallel.data", {{"2"}, {}, train_on_ranks}},
+      {"trainer.balance_groups", {{"true"}, {"parallel.data=3"}, train_on_ranks}},
       {"runtime.busy_timeout_ns", {{"1ns"}, {}, compute_twice}},
       {"runtime.cpus", {{"8191"}}},  // a CPU that no machine of ours has
       {"runtime.device", {{"cuda"}}},

@@ -106,8 +106,10 @@ class Rig {
   explicit Rig(const OptionSet& options, bool tbb = false, FileSystem* fs = nullptr)
       : Rig(options, with(options, tbb, fs)) {}
   Rig(const OptionSet& options, RuntimeSeams seams)
+      : Rig(options, std::make_shared<Runtime>(options, std::move(seams))) {}
+  Rig(const OptionSet& options, std::shared_ptr<Runtime> runtime)
       : options_(options),
-        runtime_(std::make_shared<Runtime>(options, std::move(seams))),
+        runtime_(std::move(runtime)),
         model_(LoadedModel::open(runtime_, options, PlanUse::kPipeline)),
         pipeline_(std::make_unique<Pipeline>(model_, options)) {}
 

@@ -80,6 +80,8 @@ TEST(SessionRefusals, OptionsOfTheModelAreThoseItWasOpenedWith) {
 TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
   const Session s({"runtime.memory_budget_bytes=4GiB"});
   const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"comm.timeout_ns", "3", "1800000000000"},
+      {"parallel.data", "2", "1"},
       {"runtime.busy_timeout_ns", "3", "0"},
       {"runtime.device_index", "1", "0"},
       {"runtime.gpu_ranges", "true", "false"},

@@ -221,6 +221,9 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("reference.micro_batch_size", s.reference.micro_batch_size);
   c.same("reward.forward_max_tokens_per_device", s.reward.forward_max_tokens_per_device);
   c.same("reward.micro_batch_size", s.reward.micro_batch_size);
+  c.same("parallel.data", s.parallel.data);
+  c.same("comm.timeout_ns", s.comm.timeout_ns);
+  c.same("trainer.balance_groups", s.trainer.balance_groups);
   c.same("runtime.busy_timeout_ns", s.runtime.busy_timeout_ns);
   c.same("runtime.cpus", s.runtime.cpus);
   c.same("runtime.device", s.runtime.device);

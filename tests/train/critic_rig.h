@@ -26,8 +26,9 @@ class CriticRig {
     workspace_ = Arena("test critic workspace", sizes.workspace, Touch::kNow, place_on(*compute_));
     fill_bytes(*compute_, workspace_, 0x7f);  // nothing may rely on zeros
     host_workspace_ = Arena("test critic host workspace", sizes.host_workspace);
-    critic = std::make_unique<Critic>(*model_, options, workspace_.data(),
-                                      TrainerTools{.host_workspace = host_workspace_.data()});
+    critic = std::make_unique<Critic>(
+        *model_, options, workspace_.data(),
+        TrainerTools{.host_workspace = host_workspace_.data(), .ranks = rig.ranks});
   }
   Model& model() { return *model_; }
   std::vector<float> masters() {

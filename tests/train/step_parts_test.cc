@@ -55,27 +55,6 @@ Step step_in_parts(TrainRig& rig, const std::vector<Sample>& samples, const Betw
   return {metrics, rig.gradients(), rig.masters()};
 }
 
-// A chosen and a rejected response to each prompt.
-std::vector<Sample> random_pairs(int count, int64_t vocab, unsigned seed) {
-  std::mt19937 rng(seed);
-  const auto some = [&](size_t tokens) {
-    std::vector<int32_t> ids(tokens);
-    for (int32_t& id : ids) id = static_cast<int32_t>(rng() % static_cast<unsigned>(vocab));
-    return ids;
-  };
-  std::vector<Sample> out;
-  for (int i = 0; i < count; ++i) {
-    const std::vector<int32_t> prompt = some(2 + rng() % 18);
-    for (uint32_t slot = 0; slot < 2; ++slot) {
-      std::vector<int32_t> ids = prompt;
-      for (const int32_t id : some(1 + rng() % 30)) ids.push_back(id);
-      out.push_back(make_sample(std::move(ids), static_cast<int32_t>(prompt.size()),
-                                static_cast<uint64_t>(i), slot));
-    }
-  }
-  return out;
-}
-
 std::vector<Sample> samples_for(TrainRig& rig, Objective objective, unsigned seed) {
   const int64_t vocab = rig.model().config().vocab;
   std::vector<Sample> out =

@@ -22,6 +22,7 @@ struct RigOptions {
   std::string teacher = {};     // a fixture or a path, for whole rows; empty: none
   int64_t slice_width = 0;      // of the model's packed matrices; 0: what it takes
   const Device& device = cpu_device();
+  DataRanks ranks = {};
 };
 
 // A scalar head that tells rows apart, in place of zeros.
@@ -43,7 +44,8 @@ class TrainRig {
     return objective == Objective::kRewardModel ? ModelHead::kScalar : ModelHead::kLogits;
   }
   TrainRig(const RigOptions& rig, const TrainerOptions& options)
-      : tiny(path_of(rig.model), {make_thread_executor(rig.threads), rig.device}, rig.compute,
+      : ranks(rig.ranks),
+        tiny(path_of(rig.model), {make_thread_executor(rig.threads), rig.device}, rig.compute,
              ModelOptions{.block_size = 16, .slice_width = rig.slice_width},
              head_of(options.objective)) {
     if (rig.with_reference) reference = frozen(rig.model);
@@ -65,8 +67,9 @@ class TrainRig {
     workspace = Arena("test workspace", bytes, Touch::kNow, place_on(*tiny.compute));
     fill_bytes(*tiny.compute, workspace, 0x7f);  // large floats: nothing may rely on zeros
     host_workspace = Arena("test host workspace", sizes.host_workspace);
-    trainer = std::make_unique<Trainer>(model(), reference.get(), options, workspace.data(),
-                                        TrainerTools{.host_workspace = host_workspace.data()});
+    trainer = std::make_unique<Trainer>(
+        model(), reference.get(), options, workspace.data(),
+        TrainerTools{.host_workspace = host_workspace.data(), .ranks = ranks});
     if (teacher == nullptr) return;
     row_teacher.emplace(*teacher, options,
                         RowTeacher::Memory{workspace.data(), workspace.data() + kept_offset},
@@ -83,6 +86,7 @@ class TrainRig {
     return all;
   }
 
+  const DataRanks ranks;
   TinyModel tiny;
   std::unique_ptr<Model> reference, teacher;
   std::optional<RowTeacher> row_teacher;
@@ -128,6 +132,27 @@ inline std::vector<Sample> random_samples(int count, int64_t vocab, unsigned see
                               static_cast<uint32_t>(i % 4)));
     out.back().temperature = temperature;
     for (auto& mask : out.back().loss_mask) mask = rng() % 8 != 0;
+  }
+  return out;
+}
+
+// A chosen and a rejected response to each prompt.
+inline std::vector<Sample> random_pairs(int count, int64_t vocab, unsigned seed) {
+  std::mt19937 rng(seed);
+  const auto some = [&](size_t tokens) {
+    std::vector<int32_t> ids(tokens);
+    for (int32_t& id : ids) id = static_cast<int32_t>(rng() % static_cast<unsigned>(vocab));
+    return ids;
+  };
+  std::vector<Sample> out;
+  for (int i = 0; i < count; ++i) {
+    const std::vector<int32_t> prompt = some(2 + rng() % 18);
+    for (uint32_t slot = 0; slot < 2; ++slot) {
+      std::vector<int32_t> ids = prompt;
+      for (const int32_t id : some(1 + rng() % 30)) ids.push_back(id);
+      out.push_back(make_sample(std::move(ids), static_cast<int32_t>(prompt.size()),
+                                static_cast<uint64_t>(i), slot));
+    }
   }
   return out;
 }

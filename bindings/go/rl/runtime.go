@@ -28,6 +28,18 @@ func NewRuntime(options *Options) (*Runtime, error) {
 	return backstop(&Runtime{out, &failures{}}, (*Runtime).Close), nil
 }
 
+// CreateRank makes another rank of this runtime's run, which has the option parallel.data of them.
+// Each rank works in a goroutine of its own.
+func (r *Runtime) CreateRank(rank uint32) (*Runtime, error) {
+	var out *C.rl_runtime
+	var record *C.rl_error
+	status := C.rl_runtime_create_rank(r.ptr, C.uint32_t(rank), &out, &record)
+	if err := outcome(status, &record, r); err != nil {
+		return nil, err
+	}
+	return backstop(&Runtime{out, &failures{}}, (*Runtime).Close), nil
+}
+
 // Close ends the handle. The runtime itself ends with the last object made from it.
 func (r *Runtime) Close() {
 	if r != nil {
@@ -138,6 +150,18 @@ func (r *Runtime) Threads() (int64, error) {
 func (r *Runtime) ReservedBytes() (uint64, error) {
 	info, err := r.info()
 	return uint64(info.reserved_bytes), err
+}
+
+// Rank is which rank of its run the runtime is, from 0.
+func (r *Runtime) Rank() (uint32, error) {
+	info, err := r.info()
+	return uint32(info.rank), err
+}
+
+// NumRanks is the number of ranks of the run.
+func (r *Runtime) NumRanks() (uint32, error) {
+	info, err := r.info()
+	return uint32(info.num_ranks), err
 }
 
 func (r *Runtime) info() (C.rl_runtime_info, error) {

@@ -46,7 +46,8 @@ class rl_log_record(Struct):
 
 
 class rl_runtime_info(Struct):
-    _fields_ = [("struct_size", c_size_t), ("reserved_bytes", c_uint64), ("threads", c_int64)]
+    _fields_ = [("struct_size", c_size_t), ("reserved_bytes", c_uint64), ("threads", c_int64),
+        ("rank", c_uint32), ("num_ranks", c_uint32)]
 
 
 class rl_plan_info(Struct):
@@ -462,6 +463,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_runtime_info_init": (None, {"info": POINTER(rl_runtime_info), "size": c_size_t}),
     "rl_runtime_get_info": (c_int32, {"runtime": c_void_p, "info": POINTER(rl_runtime_info), "err":
         c_void_p}),
+    "rl_runtime_create_rank": (c_int32, {"runtime": c_void_p, "rank": c_uint32, "out": c_void_p,
+        "err": c_void_p}),
     "rl_plan_info_init": (None, {"info": POINTER(rl_plan_info), "size": c_size_t}),
     "rl_plan_item_init": (None, {"item": POINTER(rl_plan_item), "size": c_size_t}),
     "rl_plan_create": (c_int32, {"options": c_void_p, "use": c_int32, "out": c_void_p, "err":

@@ -67,6 +67,10 @@ class RuntimeInfo(Record):
     reserved_bytes: int
     # compute threads, the calling thread included
     threads: int
+    # which rank of its run it is, from 0; see rl_runtime_create_rank
+    rank: int
+    # of the run
+    num_ranks: int
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,11 @@ class Runtime(Handle):
         if not self.closed:
             self.set_log(None)
 
+    def create_rank(self, rank: int) -> Runtime:
+        """Another rank of this runtime's run, which has the option parallel.data of them. Each rank
+        works on a thread of its own."""
+        return make(Runtime, "rl_runtime_create_rank", self, rank)
+
     def clock(self) -> Clock:
         """Both clocks at one moment: all times of librl are nanoseconds of steady_ns."""
         return Clock.of(filled(_raw.rl_clock(), "rl_runtime_get_clock", self))

@@ -192,6 +192,7 @@ BatchRules batch_rules_from(const Settings& settings) {
   b.seq_len = trainer.seq_len;
   b.pad_to = trainer.pad_to_multiple_of;
   b.balance = trainer.balance;
+  b.whole_groups = trainer.balance_groups;
   return b;
 }
 

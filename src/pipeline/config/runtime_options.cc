@@ -63,7 +63,8 @@ int thread_count_of(const Settings& settings) {
   const int64_t requested = settings.runtime.threads;
   if (requested != 0) return static_cast<int>(requested);
   const size_t listed = settings.runtime.cpus.size();
-  return listed != 0 ? static_cast<int>(listed) : usable_cores();
+  const int cores = listed != 0 ? static_cast<int>(listed) : usable_cores();
+  return std::max(1, cores / static_cast<int>(settings.parallel.data));
 }
 
 uint64_t usable_budget(const Settings& settings) {

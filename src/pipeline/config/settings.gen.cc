@@ -122,6 +122,9 @@ CheckpointSettings::CheckpointSettings(const OptionSet& options)
       on_failure(choice_of<CheckpointOnFailure>(options, "checkpoint.on_failure")),
       resume(options.get_string("checkpoint.resume")) {}
 
+CommSettings::CommSettings(const OptionSet& options)
+    : timeout_ns(options.get_i64("comm.timeout_ns")) {}
+
 CriticOptimizerSettings::CriticOptimizerSettings(const OptionSet& options)
     : grad_clip(options.get_f64("critic.optimizer.grad_clip")),
       lr(options.get_f64("critic.optimizer.lr")),
@@ -207,6 +210,9 @@ OptimizerSettings::OptimizerSettings(const OptionSet& options)
       overlap_d2h_h2d(options.get_bool("optimizer.overlap_d2h_h2d")),
       state_dtype(choice_of<OptimizerStateDtype>(options, "optimizer.state_dtype")),
       weight_decay(options.get_f64("optimizer.weight_decay")) {}
+
+ParallelSettings::ParallelSettings(const OptionSet& options)
+    : data(options.get_i64("parallel.data")) {}
 
 PipelineSettings::PipelineSettings(const OptionSet& options)
     : discard_zero_advantage(options.get_bool("pipeline.discard_zero_advantage")),
@@ -298,6 +304,7 @@ TrainerSettings::TrainerSettings(const OptionSet& options)
     : activation_offload(options.get_bool("trainer.activation_offload")),
       backward_weights(choice_of<TrainerBackwardWeights>(options, "trainer.backward_weights")),
       balance(parse_balance_cost(options.get_string("trainer.balance"))),
+      balance_groups(options.get_bool("trainer.balance_groups")),
       check_logprobs(options.get_bool("trainer.check_logprobs")),
       dynamic_batching(options.get_bool("trainer.dynamic_batching")),
       epochs(options.get_i64("trainer.epochs")),
@@ -327,6 +334,7 @@ Settings::Settings(const OptionSet& options)
       algo(options),
       buffer(options),
       checkpoint(options),
+      comm(options),
       critic(options),
       data(options),
       engine(options),
@@ -334,6 +342,7 @@ Settings::Settings(const OptionSet& options)
       metrics(options),
       model(options),
       optimizer(options),
+      parallel(options),
       pipeline(options),
       profiler(options),
       reference(options),

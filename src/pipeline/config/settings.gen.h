@@ -190,6 +190,13 @@ struct CheckpointSettings {
   std::string resume;
 };
 
+// comm.*
+struct CommSettings {
+  explicit CommSettings(const OptionSet& options);
+
+  int64_t timeout_ns;  // nanoseconds
+};
+
 // critic.optimizer.*
 struct CriticOptimizerSettings {
   explicit CriticOptimizerSettings(const OptionSet& options);
@@ -306,6 +313,13 @@ struct OptimizerSettings {
   bool overlap_d2h_h2d;
   OptimizerStateDtype state_dtype;
   double weight_decay;
+};
+
+// parallel.*
+struct ParallelSettings {
+  explicit ParallelSettings(const OptionSet& options);
+
+  int64_t data;  // ranks
 };
 
 // pipeline.*
@@ -433,6 +447,7 @@ struct TrainerSettings {
   bool activation_offload;
   TrainerBackwardWeights backward_weights;
   BalanceCost balance;
+  bool balance_groups;
   bool check_logprobs;
   bool dynamic_batching;
   int64_t epochs;  // passes
@@ -467,6 +482,7 @@ struct Settings {
   AlgoSettings algo;
   BufferSettings buffer;
   CheckpointSettings checkpoint;
+  CommSettings comm;
   CriticSettings critic;
   DataSettings data;
   EngineSettings engine;
@@ -474,6 +490,7 @@ struct Settings {
   MetricsSettings metrics;
   ModelSettings model;
   OptimizerSettings optimizer;
+  ParallelSettings parallel;
   PipelineSettings pipeline;
   ProfilerSettings profiler;
   ReferenceSettings reference;

@@ -76,7 +76,8 @@ void Checkpoints::load(PolicyUpdate& update, const RunState& found) {
   if (found.kl_coef) update.restore_kl(*found.kl_coef);
   resumed_from_ = found_;
   const std::string dir = this->dir();
-  begins_branch_ = control_.settings().checkpoint.resume != "auto" && !dir.empty();
+  begins_branch_ = control_.settings().checkpoint.resume != "auto" && !dir.empty() &&
+                   runtime.ranks().rank() == 0;
   if (!dir.empty() && found_ == checkpoint_path(dir, static_cast<int64_t>(found.step))) {
     last_ = found_;
     last_step_ = found.step;

@@ -19,7 +19,7 @@ Pipeline::Pipeline(std::shared_ptr<LoadedModel> model, const Settings& settings)
     : impl_(std::make_shared<Impl>(std::move(model), settings)) {}
 
 Pipeline::~Pipeline() {
-  stop(0);
+  if (!stop(0)) impl_->rollout.batches().fail("its pipeline was destroyed");
   if (impl_->thread.joinable()) impl_->thread.join();
 }
 
@@ -171,6 +171,7 @@ bool Pipeline::stop(int64_t timeout_ns) {
 
 std::string Pipeline::checkpoint(int64_t timeout_ns) {
   Impl& p = *impl_;
+  p.require_first_rank("writes checkpoints");
   std::unique_lock start(p.start_mutex, std::defer_lock);  // locked only for a direct write
   Control::Lock lock = p.control.lock();
   if (p.settings.checkpoint.dir.empty()) {
@@ -201,6 +202,7 @@ void Pipeline::save_critic(const std::string& dir, Dtype dtype, bool replace_exi
 
 void Pipeline::request_eval() {
   Impl& p = *impl_;
+  p.require_first_rank("evaluates");
   if (!p.prompts.has_eval()) {
     throw Error(Code::kFailedPrecondition, "eval.path is empty, so there is nothing to evaluate")
         .with_key("eval.path");
@@ -229,6 +231,12 @@ void Pipeline::set_options(const Settings& settings) {
   for (const std::string& key : p.settings.set.diff(settings.set)) {
     violations.collect([&] { require_changeable(require_option(key), OptionWhen::kBetweenSteps); });
   }
+  if (p.runtime.ranks().size() > 1 && p.control.running(lock)) {
+    violations.add(Error(Code::kUnsupported,
+                         "the options of a run of several ranks cannot change while it runs: the "
+                         "ranks would change them before different steps")
+                       .with_key("parallel.data"));
+  }
   violations.throw_any();
   const Planner planner(settings, p.model->config(), PlanUse::kPipeline, p.runtime.num_threads(),
                         device);
@@ -238,7 +246,7 @@ void Pipeline::set_options(const Settings& settings) {
                     " KV blocks, but the plan has ", p.plan.engine.num_blocks))
         .with_key("sampling.max_new_tokens");
   }
-  p.control.stage(settings, lock);
+  p.control.stage(settings_of_rank(settings, p.runtime.ranks().rank()), lock);
   p.runtime.logger().set_level(settings.runtime.log_level);
   p.control.notify(lock);
 }

@@ -35,6 +35,7 @@ struct Pipeline::Impl {
   Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given);
 
   void require_custom_algorithms() const;
+  void require_first_rank(const char* does) const;
   std::unique_ptr<ComputeLease> wait_to_compute();
 
   // The library's thread.

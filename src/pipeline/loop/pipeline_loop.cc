@@ -44,6 +44,7 @@ void Pipeline::Impl::run() noexcept {
     checkpoints.finish();
   } catch (...) {
     cause = caught_error();
+    rollout.batches().fail(cause->message.c_str());
   }
   end_run(std::move(cause));
 }
@@ -64,6 +65,7 @@ void Pipeline::Impl::run_steps() {
     const Control::Lock lock = control.lock();
     control.schedule(lock).finish();
   }
+  rollout.batches().leave();
   scoring.shut_down();
 }
 

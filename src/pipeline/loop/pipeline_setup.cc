@@ -41,7 +41,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
     : model(std::move(loaded)),
       runtime(model->runtime()),
       plan(prepared_plan(*model, given)),
-      control(runtime.clock(), given),
+      control(runtime.clock(), settings_of_rank(given, runtime.ranks().rank())),
       settings(control.settings()),
       prompts(control, *model, plan.max_model_len),
       checkpoints(control, *model, plan, prompts.digest()),
@@ -56,7 +56,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
   RunState& state = progress.boundary;
   if (const std::optional<RunState> found = checkpoints.find(phases.update())) {
     state = *found;
-    scoring.restore(state);
+    scoring.restore(state, runtime.ranks().rank() == 0);
     checkpoints.load(phases.update(), state);
   }
   state.seed = runtime.seed();
@@ -67,6 +67,13 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
   files.open_schedule(state, {checkpoints.config_digest(), !checkpoints.resumed_from().empty(),
                               [this](const ScheduledEvent& input) { scoring.apply(input); }});
   files.open(state.step);
+}
+
+void Pipeline::Impl::require_first_rank(const char* does) const {
+  const int rank = runtime.ranks().rank();
+  if (rank == 0) return;
+  throw Error(Code::kFailedPrecondition, str("rank 0 ", does, " for all, and this is rank ", rank))
+      .with_location(str("rank ", rank));
 }
 
 void Pipeline::Impl::require_custom_algorithms() const {

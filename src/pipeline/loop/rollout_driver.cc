@@ -29,7 +29,8 @@ FlowRules rules_of(const Settings& settings) {
 RolloutDriver::RolloutDriver(const Uses& uses)
     : uses_(uses),
       rules_(rules_of(uses.control.settings())),
-      filter_(uses.control.settings(), uses.scoring, uses.phases.update()) {}
+      filter_(uses.control.settings(), uses.scoring, uses.phases.update()),
+      batches_(uses.model.runtime().data_ranks()) {}
 
 void RolloutDriver::begin(const RunState& state) {
   next_ordinal_ = state.cursor;
@@ -56,7 +57,9 @@ int64_t RolloutDriver::draw(int64_t count, bool all) {
   return drawn + static_cast<int64_t>(more.prompts.size());
 }
 
+// All ranks draw every prompt, so that they know the next one.
 void RolloutDriver::open(const Prompt& prompt, uint64_t ordinal) {
+  if (!batches_.owns(ordinal)) return;
   if (generates()) {
     uses_.generation.submit(prompt, ordinal, static_cast<int64_t>(uses_.progress.boundary.step));
   } else {

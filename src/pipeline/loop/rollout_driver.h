@@ -15,6 +15,7 @@
 #include "pipeline/loop/run_state.h"
 #include "pipeline/loop/scoring.h"
 #include "pipeline/loop/step_record.h"
+#include "pipeline/ranks/rank_batches.h"
 
 namespace rl {
 
@@ -40,6 +41,7 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
   void set_rules();
   GroupFilter& filter() { return filter_; }
   StepRecord& step() { return step_; }
+  RankBatches& batches() { return batches_; }
   bool generates() const;  // responses are generated, not read from the data
 
   FlowGroups groups() override { return uses_.scoring.groups(); }
@@ -68,6 +70,7 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
   FlowRules rules_;
   GroupFilter filter_;
   StepRecord step_;
+  RankBatches batches_;
   uint64_t next_ordinal_ = 0;
   std::deque<uint64_t> reopened_;  // drawn before the checkpoint, and to be drawn again
   bool source_ended_ = false;

@@ -39,8 +39,8 @@ Scoring::Scoring(Control& control, LoadedModel& model, const PhaseArena& phases)
   evals_.observe(schedule_);
 }
 
-void Scoring::restore(const RunState& state) {
-  steps_.board().restore(state.ledger,
+void Scoring::restore(const RunState& state, bool counts_on) {
+  steps_.board().restore(counts_on ? state.ledger : LedgerCounts(),
                          state.open_ordinals.empty() ? state.cursor : state.open_ordinals.front());
   evals_.restore({}, state.next_eval_ordinal);
 }

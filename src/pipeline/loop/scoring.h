@@ -44,8 +44,8 @@ class Scoring {
     return steps_.board().ledger().counts();
   }
 
-  // Before a run that resumes.
-  void restore(const RunState& state);
+  // Before a run that resumes. Of several ranks the first counts on what all have done.
+  void restore(const RunState& state, bool counts_on);
   // The same in the middle of a replay: whatever is open is forgotten.
   void begin_again(const RunState& state);
   // What a recorded host or clock did. Called under control's lock.

@@ -85,7 +85,13 @@ Turn UpdateDriver::begin(int64_t groups) {
   const int64_t dropped = rollout_.filter().drop_zero_advantages(groups);
   step().filtered.zero_advantage += dropped;
   const uint64_t step_number = run_.progress.boundary.step + 1;
-  batch_ = run_.scoring.take_batch(step_number, groups - dropped);
+  own_ = run_.scoring.take_batch(step_number, groups - dropped);
+  auto batch = rollout_.batches().exchange(run_.progress.boundary.step, own_);
+  if (!batch) {
+    run_.scoring.give_back(std::exchange(own_, {}));
+    return Turn::kEnd;
+  }
+  batch_ = std::move(*batch);
   training_ = true;
   run_.files.record_batch(step_number, batch_, run_.scoring.group_size(Purpose::kTrain));
   PolicyUpdate& update = run_.phases.update();
@@ -130,7 +136,8 @@ void UpdateDriver::abandon() {
   write_.reset();
   training_ = false;
   if (unchanged) {
-    run_.scoring.give_back(std::exchange(batch_, {}));
+    batch_.clear();
+    run_.scoring.give_back(std::exchange(own_, {}));
     run_.files.begin(run_.progress.boundary.step);
     return;
   }
@@ -170,23 +177,21 @@ void UpdateDriver::publish() {
   run_.scoring.forget_rows();
   run_.generation.forget_requests();
   run_.scoring.push_dropped();
-  event->metrics = step_metrics();
-  run_.checkpoints.note_step(event->metrics);
-  run_.files.records().write_step(event->metrics, settings().metrics.interval_steps);
+  MetricList metrics = step_metrics();
+  run_.checkpoints.note_step(metrics);
+  run_.files.records().write_step(metrics, settings().metrics.interval_steps);
+  if (rollout_.batches().is_first()) event->metrics = std::move(metrics);
   run_.model.runtime().tracer().span({"pipeline.step", TraceLane::kPipeline, step.times.begin,
-                                      now(), "step", static_cast<int64_t>(event->step)});
+                                       now(), "step", static_cast<int64_t>(event->step)});
   run_.control.push(std::move(event));
   batch_.clear();
+  own_.clear();
   training_ = false;
 }
 
-// What is open will be drawn again by a run that resumes here, so it does not count yet.
-std::shared_ptr<StepEvent> UpdateDriver::commit() {
-  auto event = std::make_shared<StepEvent>();
-  const Control::Lock lock = run_.control.lock();
+// Ends the groups of the step. Returns the ledger, without what is open.
+LedgerCounts UpdateDriver::close_batch(const Control::Lock& lock) {
   Scoring& scoring = run_.scoring;
-  RunSchedule& schedule = run_.control.schedule(lock);
-  schedule.look();
   if (step().applied) {
     scoring.commit_batch(lock);
   } else if (step().skipped) {
@@ -194,16 +199,31 @@ std::shared_ptr<StepEvent> UpdateDriver::commit() {
   } else {
     scoring.drop_batch(DropReason::kFiltered, "no token carried loss", lock);
   }
+  return scoring.ledger(lock).without_open();
+}
+
+// What is open will be drawn again by a run that resumes here, so it does not count yet.
+std::shared_ptr<StepEvent> UpdateDriver::commit() {
+  auto event = std::make_shared<StepEvent>();
+  const RankBatches& batches = rollout_.batches();
+  Control::Lock lock = run_.control.lock();
+  run_.control.schedule(lock).look();
+  LedgerCounts ledger = close_batch(lock);
+  if (!batches.alone()) {  // nobody waits for other ranks with the lock
+    lock.unlock();
+    ledger = batches.sum(ledger);
+    lock.lock();
+  }
   RunState& state = run_.progress.boundary;
   ++state.step;
   state.cursor = rollout_.next_ordinal();
-  state.open_ordinals = scoring.open_ordinals(lock);
+  state.open_ordinals = run_.scoring.open_ordinals(lock);
   state.kl_coef = run_.phases.update().adaptive_kl();
-  state.ledger = scoring.ledger(lock).without_open();
+  state.ledger = ledger;
   run_.progress.version = run_.model.version();
-  schedule.note(ScheduledKind::kPublish,
-                {state.step, run_.progress.version, bits_of(step().update.loss),
-                 bits_of(step().update.grad_norm)});
+  run_.control.schedule(lock).note(
+      ScheduledKind::kPublish, {state.step, run_.progress.version, bits_of(step().update.loss),
+                                bits_of(step().update.grad_norm)});
   event->step = state.step;
   event->version = run_.progress.version;
   const auto due = [&](int64_t every_steps) {
@@ -248,10 +268,14 @@ MetricList UpdateDriver::step_metrics() {
   m.set("training/weight_version", static_cast<double>(run_.model.version()));
   m.append(step.trained);
   if (generates) m.append(step.filtered.metrics());
-  set_ledger(m, run_.scoring.ledger(run_.control.lock()));
+  const RankBatches& batches = rollout_.batches();
+  set_ledger(m, batches.alone() ? run_.scoring.ledger(run_.control.lock()) : boundary.ledger);
   if (generates_ahead(settings())) m.append(flow_metrics(run_.scoring.groups(), step.times));
   m.append(run_.checkpoints.metrics());
-  if (generates) m.append(step.generation_metrics(run_.phases.engine()->stats()));
+  if (generates) {
+    step.engine_before = batches.sum(step.engine_before);
+    m.append(step.generation_metrics(batches.sum(run_.phases.engine()->stats())));
+  }
   step.set_times(m, now(), generates);
   return m;
 }

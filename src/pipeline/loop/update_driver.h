@@ -37,13 +37,15 @@ class UpdateDriver final : public UpdatePort {
   bool has_steps_left() const;
   void abandon();
   void finish(UpdateResult done);
+  LedgerCounts close_batch(const Control::Lock& lock);
   std::shared_ptr<StepEvent> commit();
   MetricList step_metrics();
 
   const RunParts run_;
   Evaluation& evaluation_;
   RolloutDriver& rollout_;
-  std::vector<SamplePtr> batch_;  // of the step in progress
+  std::vector<SamplePtr> own_;    // of the step in progress, this rank's groups
+  std::vector<SamplePtr> batch_;  // and those of all ranks
   std::optional<LoadedModel::WriteLease> write_;
   bool training_ = false;
   int64_t trained_ns_ = 0;  // when its weights were trained

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "comm/group.h"
 #include "core/checked.h"
 #include "model/model.h"
 #include "pipeline/config/algo_options.h"
@@ -239,6 +240,10 @@ std::vector<PlanEntry> Planner::outside() const {
       {"tokenizer", "always", static_cast<uint64_t>(config_.vocab) * kVocabularyBytes},
       {"rope tables", "always", rope_bytes()}};
   if (has_engine() || has_trainer()) out.push_back({"samples", "always", sample_bytes()});
+  if (settings_.parallel.data > 1) {
+    const auto ranks = static_cast<int>(settings_.parallel.data);
+    out.push_back({"collectives", "always", comm::Group::scratch_bytes(ranks, {-1})});
+  }
   if (!has_trainer()) return out;
   const uint64_t each = kTrainedTokenBytes + (has_reference() ? kReferenceTokenBytes : 0) +
                         (has_critic() ? kCriticTokenBytes : 0);

@@ -125,6 +125,27 @@ void refuse_own_engine(const OptionSet& options, Violations& violations) {
   }
 }
 
+// Each rank generates the groups of some ordinals of data.path, and none is replaced.
+void refuse_with_ranks(const Settings& settings, Violations& violations) {
+  const int64_t ranks = settings.parallel.data;
+  if (ranks == 1) return;
+  const auto refuse = [&](const char* key, const char* why) {
+    violations.add(Error(Code::kUnsupported, str("parallel.data is ", ranks, ", but ", why))
+                       .with_key(key)
+                       .with_other_key("parallel.data"));
+  };
+  if (settings.data.path.empty()) {
+    refuse("data.path", "data.path is empty: ranks draw their prompts from one file");
+  }
+  if (settings.pipeline.filter != PipelineFilter::kNone) {
+    refuse("pipeline.filter", "pipeline.filter would replace groups of one rank");
+  }
+  if (settings.pipeline.discard_zero_advantage) {
+    refuse("pipeline.discard_zero_advantage",
+           "pipeline.discard_zero_advantage would judge the groups of one rank alone");
+  }
+}
+
 }  // namespace
 
 std::vector<Error> run_violations(const Settings& settings, const LoadedModel& model) {
@@ -134,6 +155,7 @@ std::vector<Error> run_violations(const Settings& settings, const LoadedModel& m
   refuse_idle_engine(settings, v);
   refuse_interrupts(settings, v);
   refuse_own_engine(settings.set, v);
+  refuse_with_ranks(settings, v);
   v.collect([&] { eval_sampling_from(settings); });
   // The shortest request is enough for the check: lengths depend on the prompts.
   Request shortest;

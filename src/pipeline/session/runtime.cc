@@ -2,6 +2,8 @@
 // self-check.
 #include "pipeline/session/runtime.h"
 
+#include <utility>
+
 #include "core/error.h"
 #include "core/violations.h"
 #include "device/cpu/executors.h"
@@ -13,7 +15,7 @@ namespace {
 std::unique_ptr<Executor> make_executor(const Settings& settings, const CpuList& cpus,
                                         std::unique_ptr<Executor> given) {
   if (given != nullptr) return given;
-  return make_default_executor(static_cast<int>(settings.runtime.threads), cpus);
+  return make_default_executor(thread_count_of(settings), cpus);
 }
 
 const Settings& validated(const Settings& settings, bool own_executor) {
@@ -25,6 +27,13 @@ const Settings& validated(const Settings& settings, bool own_executor) {
   }
   violations.throw_any();
   return settings;
+}
+
+RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int rank) {
+  const int64_t size = settings.parallel.data;
+  if (size == 1) return {};
+  if (run == nullptr) run = std::make_shared<LocalRun>(static_cast<int>(size));
+  return {std::move(run), rank, settings.comm.timeout_ns};
 }
 
 }  // namespace
@@ -55,6 +64,20 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
                     "depend on its neighbours"))
         .with_key("model.dtype");
   }
+  ranks_ = ranks_of(settings_, std::move(seams.run), seams.rank);
+}
+
+std::shared_ptr<Runtime> Runtime::make_rank(int rank) const {
+  if (ranks_.run() == nullptr) {
+    throw Error(Code::kFailedPrecondition, "the run has one rank: parallel.data is 1")
+        .with_key("parallel.data");
+  }
+  RuntimeSeams seams;
+  seams.host_files = host_files_;
+  seams.host_memory = ledger_.memory();
+  seams.run = ranks_.run();
+  seams.rank = rank;
+  return std::make_shared<Runtime>(settings_, std::move(seams));
 }
 
 void Runtime::require_same(const OptionSet& options) const {

@@ -1,6 +1,6 @@
-// What all objects of a run share: threads, matrix products, log, trace, files, clock, the memory
-// budget and the ledger of arenas. Invariant: the executor has one caller at a time, the one whose
-// ComputeLease has its turn.
+// What all objects of a rank share, or of a run that has one: threads, matrix products, log, trace,
+// files, clock, the memory budget and the ledger of arenas. Invariant: the executor has one caller
+// at a time, the one whose ComputeLease has its turn.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -16,6 +16,7 @@
 #include "ops/compute.h"
 #include "pipeline/config/settings.gen.h"
 #include "pipeline/plan/step_cost.h"
+#include "pipeline/ranks/run_ranks.h"
 #include "pipeline/session/compute_lease.h"
 #include "pipeline/session/sample_ids.h"
 
@@ -30,6 +31,9 @@ struct RuntimeSeams {
   const Clock* clock = nullptr;
   std::unique_ptr<Executor> executor;
   const Device* device = nullptr;  // null: the CPU
+  // The run of which this is a rank; null: with parallel.data above 1 a new one.
+  std::shared_ptr<LocalRun> run;
+  int rank = 0;
 };
 
 class Runtime {
@@ -56,6 +60,10 @@ class Runtime {
   const ArenaLedger& ledger() const { return ledger_; }
   // Of the samples of the runtime's engines.
   SampleIds& sample_ids() { return sample_ids_; }
+  // The ranks of the run. Another rank has the same options and services of the host.
+  const RunRanks& ranks() const { return ranks_; }
+  DataRanks data_ranks() { return ranks_.data(); }
+  std::shared_ptr<Runtime> make_rank(int rank) const;
   Logger& logger() { return logger_; }
   Tracer& tracer() { return tracer_; }
   FileSystem& fs() { return fs_; }
@@ -82,6 +90,7 @@ class Runtime {
   SampleIds sample_ids_;
   std::unique_ptr<Compute> compute_;
   ComputeQueue compute_queue_;
+  RunRanks ranks_;
 };
 
 }  // namespace rl

@@ -23,7 +23,8 @@ CriticRole::CriticRole(const LoadedModel& policy, const Settings& settings, cons
       critic_(*model_, critic_options_from(settings, max_tokens_, max_sequence_, step_samples_),
               memory.workspace,
               {&policy.runtime().tracer(), TraceLane::kTrain, &policy.runtime().clock(),
-               &policy.runtime().compute_queue(), memory.host, memory.gradients}) {}
+               &policy.runtime().compute_queue(), memory.host, memory.gradients,
+               policy.runtime().data_ranks()}) {}
 
 void CriticRole::save(const CriticRole* role, const LoadedModel& policy, const std::string& dir,
                       Dtype dtype, bool replace_existing) {

@@ -43,7 +43,8 @@ PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const M
   trainer_ = std::make_unique<Trainer>(
       model.model(), reference(), trainer_options(settings), workspace,
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock(), &runtime.compute_queue(),
-                   host_workspace_.data(), plan.lent_gradients("policy", workspace)});
+                   host_workspace_.data(), plan.lent_gradients("policy", workspace),
+                   runtime.data_ranks()});
   critic_ = CriticRole::make(
       model, settings, plan,
       {workspace, host_workspace_.data(), plan.lent_gradients("critic", workspace)});
@@ -147,11 +148,23 @@ std::unique_ptr<PolicyUpdate::InProgress> PolicyUpdate::start(uint64_t steps_don
   return update;
 }
 
+// The other ranks hear of a batch that is refused here where their policies begin to train.
+void PolicyUpdate::prepare(InProgress& update, FunctionRef<void()> work) {
+  try {
+    work();
+  } catch (...) {
+    if (update.trains_policy) trainer_->refuse();
+    throw;
+  }
+}
+
 void PolicyUpdate::begin(const ScoredSamples& batch, uint64_t steps_done) {
   auto update = start(steps_done);
-  update->cut = cut_.apply(batch);
-  update->batch = preparation_.prepare(update->cut.view(), workers());
-  cut_.count(update->cut, update->batch.metrics);
+  prepare(*update, [&] {
+    update->cut = cut_.apply(batch);
+    update->batch = preparation_.prepare(update->cut.view(), workers());
+    cut_.count(update->cut, update->batch.metrics);
+  });
   if (update->trains_policy) begin_policy(update->batch);
   current_ = std::move(update);
 }
@@ -159,10 +172,12 @@ void PolicyUpdate::begin(const ScoredSamples& batch, uint64_t steps_done) {
 void PolicyUpdate::begin_given(std::span<const SamplePtr> samples, std::span<const double> scores,
                                std::span<const double> advantages, uint64_t steps_done) {
   auto update = start(steps_done);
-  update->cut = cut_.apply({samples, scores});
-  update->batch =
-      preparation_.prepare_given(update->cut.view().samples, scores, advantages, workers());
-  cut_.count(update->cut, update->batch.metrics);
+  prepare(*update, [&] {
+    update->cut = cut_.apply({samples, scores});
+    update->batch =
+        preparation_.prepare_given(update->cut.view().samples, scores, advantages, workers());
+    cut_.count(update->cut, update->batch.metrics);
+  });
   if (update->trains_policy) begin_policy(update->batch);
   current_ = std::move(update);
 }
@@ -275,16 +290,18 @@ void PolicyUpdate::check_divisible(const GradientBatch& batch) const {
 
 void PolicyUpdate::begin_gradients(const GradientBatch& batch) {
   auto update = start(0);
-  check_divisible(batch);
-  update->cut = cut_.apply(batch.scored);
-  const ScoredSamples scored = update->cut.view();
-  update->batch = batch.advantages ? preparation_.prepare_given(scored.samples, scored.scores,
-                                                                *batch.advantages, workers())
-                                   : preparation_.prepare(scored, workers());
-  cut_.count(update->cut, update->batch.metrics);
-  // They live until the update is applied, also if the caller's batch ends before.
-  std::vector<SamplePtr>& samples = update->batch.completed.samples;
-  if (samples.empty()) samples.assign(scored.samples.begin(), scored.samples.end());
+  prepare(*update, [&] {
+    check_divisible(batch);
+    update->cut = cut_.apply(batch.scored);
+    const ScoredSamples scored = update->cut.view();
+    update->batch = batch.advantages ? preparation_.prepare_given(scored.samples, scored.scores,
+                                                                  *batch.advantages, workers())
+                                     : preparation_.prepare(scored, workers());
+    cut_.count(update->cut, update->batch.metrics);
+    // They live until the update is applied, also if the caller's batch ends before.
+    std::vector<SamplePtr>& samples = update->batch.completed.samples;
+    if (samples.empty()) samples.assign(scored.samples.begin(), scored.samples.end());
+  });
   trainer_->begin_gradients(update->batch.train, batch.whole);
   current_ = std::move(update);
 }
@@ -351,7 +368,7 @@ UpdateResult PolicyUpdate::without_samples() {
 std::string checkpoint_digest(const OptionSet& options, const MemoryPlan& plan,
                               uint64_t data_digest) {
   Digest64 digest;
-  digest.update_u64(options.identity());
+  digest.update_u64(options.identity_of_any_layout());
   digest.update(dtype_name(plan.compute));
   digest.update_u64(static_cast<uint64_t>(plan.max_tokens));
   digest.update_u64(static_cast<uint64_t>(plan.max_model_len));

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/function_ref.h"
 #include "pipeline/session/loaded_model.h"
 #include "pipeline/update/batch_preparation.h"
 #include "pipeline/update/critic_role.h"
@@ -73,6 +74,7 @@ class PolicyUpdate {
   // shares yields after each micro-batch, those of reference, critic and teacher included. After an
   // error in any of the three the update is over, and the next begin starts another one.
   //
+  // Of several ranks each gets the whole batch, and all make these calls together (Trainer).
   // begin checks the batch and prepares it. steps_done decides whether the critic still warms up.
   void begin(const ScoredSamples& batch, uint64_t steps_done);
   // The same with the host's advantages, one per sample.
@@ -140,6 +142,7 @@ class PolicyUpdate {
   };
   BatchPreparation::Workers workers();
   std::unique_ptr<InProgress> start(uint64_t steps_done);
+  void prepare(InProgress& update, FunctionRef<void()> work);
   UpdateResult finish(InProgress& update);
   UpdateResult complete(InProgress& update);
   void check_divisible(const GradientBatch& batch) const;

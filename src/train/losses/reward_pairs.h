@@ -20,6 +20,8 @@ class RewardPairs {
   // Clears everything; responses are numbered from first_item on, which is a chosen one.
   void begin(int32_t first_item, size_t num_responses);
   void set(int32_t item, float value) { values_[index(item)] = value; }
+  // Of all responses; 0 until it is set.
+  std::span<float> values() { return values_; }
 
   // Gradient of the mean loss in the item's value. Both values of its pair must be set.
   double gradient(int32_t item) const;

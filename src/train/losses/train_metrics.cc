@@ -30,6 +30,18 @@ void ProbabilityPairs::add(float stored_logprob, float found_logprob) {
   difference_max = std::max(difference_max, gap);
 }
 
+void ProbabilityPairs::add(const ProbabilityPairs& o) {
+  count += o.count;
+  stored += o.stored;
+  found += o.found;
+  stored_squares += o.stored_squares;
+  found_squares += o.found_squares;
+  products += o.products;
+  difference += o.difference;
+  difference_squares += o.difference_squares;
+  difference_max = std::max(difference_max, o.difference_max);
+}
+
 double ProbabilityPairs::difference_std() const {
   if (count < 2) return 0;
   const auto n = static_cast<double>(count);

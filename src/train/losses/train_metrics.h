@@ -30,6 +30,7 @@ struct ProbabilityPairs {
 
   // A pair that is not finite is not counted.
   void add(float stored_logprob, float found_logprob);
+  void add(const ProbabilityPairs& other);
   double difference_std() const;  // ddof 1
   double pearson() const;         // 1 if one of them does not vary
 };

@@ -183,6 +183,12 @@ void AdamwState::zero_gradients(int64_t number) {
   zero_floats(compute_, {gradients().data(), layout_.gradient_total()});
 }
 
+void AdamwState::sum_over(const DataRanks& ranks) {
+  const MemorySpace space = compute_.has_own_memory() ? MemorySpace::kDevice : MemorySpace::kHost;
+  ranks.sum({gradient_data_, static_cast<uint64_t>(layout_.gradient_total()),
+             rounded_ ? Element::kBf16 : Element::kF32, space});
+}
+
 // In bf16 piece by piece, whole chunks, so that the chunks' sums are added in the same order.
 double AdamwState::gradient_norm() {
   double sum = 0;

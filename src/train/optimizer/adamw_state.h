@@ -17,6 +17,7 @@
 #include "ops/device_floats.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/optimizer/moment_layout.h"
+#include "train/ranks/data_ranks.h"
 
 namespace rl {
 
@@ -66,6 +67,9 @@ class AdamwState {
   std::vector<Arena*> dropped(bool with_gradients);
   // number: of the optimizer step that they are for, as in update().
   void zero_gradients(int64_t number);
+  // Afterwards each rank has the sums of all ranks' gradients, in rank order: of fp32 in fp32, of
+  // bf16 in fp32 and rounded once.
+  void sum_over(const DataRanks& ranks);
   // Global norm; chunk sums are added in order.
   double gradient_norm();
   // Updates these runs of the masters; the others keep their bits. number: of the optimizer step,

@@ -25,6 +25,7 @@ struct BatchRules {
   int64_t seq_len = 0;        // rows of a padded micro-batch; if not packed, of a padded sequence
   int64_t pad_to = 1;         // trainer.pad_to_multiple_of
   BalanceCost balance = BalanceCost::kNone;
+  bool whole_groups = false;  // of data-parallel ranks each trains on whole groups
 
   int64_t padded(int64_t rows) const {
     return rows <= seq_len ? seq_len : (rows + pad_to - 1) / pad_to * pad_to;

@@ -513,6 +513,8 @@ pub struct rl_runtime_info {
     pub struct_size: usize,
     pub reserved_bytes: u64,
     pub threads: i64,
+    pub rank: u32,
+    pub num_ranks: u32,
 }
 
 #[repr(C)]
@@ -1275,6 +1277,12 @@ extern "C" {
     pub fn rl_runtime_get_info(
         runtime: *const rl_runtime,
         info: *mut rl_runtime_info,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_runtime_create_rank(
+        runtime: *const rl_runtime,
+        rank: u32,
+        out: *mut *mut rl_runtime,
         err: *mut *mut rl_error,
     ) -> rl_status;
     pub fn rl_plan_info_init(info: *mut rl_plan_info, size: usize);

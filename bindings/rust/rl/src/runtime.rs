@@ -59,6 +59,13 @@ impl Runtime {
         })
     }
 
+    /// Another rank of this runtime's run, which has the option parallel.data of them. Each rank
+    /// works on a thread of its own.
+    pub fn create_rank(&self, rank: u32) -> Result<Self> {
+        // SAFETY: the handle is this object's.
+        unsafe { object_of!(Self, rl_runtime_create_rank(self.as_ptr(), rank)) }
+    }
+
     /// Both clocks of the runtime, at one moment.
     pub fn clock(&self) -> Result<ClockReading> {
         // SAFETY: the handle is this object's.
@@ -121,6 +128,16 @@ impl Runtime {
     /// Bytes that the arenas of all objects made from the runtime hold now.
     pub fn reserved_bytes(&self) -> Result<u64> {
         self.info().map(|info| info.reserved_bytes)
+    }
+
+    /// Which rank of its run it is, from 0.
+    pub fn rank(&self) -> Result<u32> {
+        self.info().map(|info| info.rank)
+    }
+
+    /// Number of ranks of the run.
+    pub fn num_ranks(&self) -> Result<u32> {
+        self.info().map(|info| info.num_ranks)
     }
 
     fn info(&self) -> Result<sys::rl_runtime_info> {

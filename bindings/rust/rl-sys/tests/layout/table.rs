@@ -66,7 +66,9 @@ pub fn structs(out: &mut String) {
         rl_runtime_info,
         struct_size,
         reserved_bytes,
-        threads
+        threads,
+        rank,
+        num_ranks
     );
     layout!(
         out,

@@ -1,0 +1,53 @@
+// The batches of a run of several ranks. Each rank generates the groups of some ordinals, and all
+// of them train on all groups of a step, so that advantages, losses and metrics are those of one
+// rank. The ranks meet once for each step, and when one of them ends, so that the others do too.
+// With one rank everything is its own. The loop's thread alone uses it.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "buffer/ledger.h"
+#include "data/sample.h"
+#include "pipeline/config/settings.gen.h"
+#include "rollout/engine_stats.h"
+#include "train/ranks/data_ranks.h"
+
+namespace rl {
+
+// The settings of a rank's pipeline: files, evaluations and checkpoints are those of rank 0 alone.
+Settings settings_of_rank(const Settings& settings, int rank);
+
+class RankBatches {
+ public:
+  explicit RankBatches(const DataRanks& ranks) : ranks_(ranks) {}
+
+  bool alone() const { return ranks_.alone(); }
+  bool is_first() const { return ranks_.rank() == 0; }
+  // Whether this rank generates the group.
+  bool owns(uint64_t ordinal) const {
+    return ordinal % static_cast<uint64_t>(ranks_.size()) == static_cast<uint64_t>(ranks_.rank());
+  }
+  // The groups of all ranks for a step, by (ordinal, slot); nothing if a rank has ended.
+  // Error(kConflict) if the ranks are not at the same step.
+  std::optional<std::vector<SamplePtr>> exchange(uint64_t step, const std::vector<SamplePtr>& own);
+  // Sums over the ranks.
+  LedgerCounts sum(const LedgerCounts& own) const;
+  EngineStats sum(const EngineStats& own) const;
+  // This rank's run ends: the others hear of it when they meet.
+  void leave();
+  // It failed, and so do the others.
+  void fail(const char* why) const noexcept;
+
+ private:
+  struct Round {
+    uint64_t step;
+    uint64_t ends;
+  };
+  bool meet(const Round& own);
+
+  const DataRanks ranks_;
+  bool ended_ = false;  // all ranks know
+};
+
+}  // namespace rl

@@ -1,0 +1,35 @@
+#include "pipeline/ranks/run_ranks.h"
+
+#include <utility>
+
+#include "comm/local/local_transport.h"
+#include "core/error.h"
+
+namespace rl {
+
+LocalRun::LocalRun(int size) : transports_(make_local_transports(size)) {}
+
+std::shared_ptr<Transport> LocalRun::take(int rank) {
+  if (rank < 0 || rank >= size()) {
+    throw Error(Code::kOutOfRange, str("rank is ", rank, " of ", size()))
+        .with_key("rank")
+        .with_expected(str("0..", size() - 1));
+  }
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Transport>& own = transports_[static_cast<size_t>(rank)];
+  if (own == nullptr) {
+    throw Error(Code::kFailedPrecondition, str("rank ", rank, " of this run has been created"))
+        .with_key("rank");
+  }
+  return std::exchange(own, nullptr);
+}
+
+RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, int64_t timeout_ns)
+    : run_(std::move(run)), rank_(rank), transport_(run_->take(rank)) {
+  const Mesh mesh({.data = run_->size()}, run_->size(), rank);
+  data_.emplace(transport_, mesh, Axis::kData, GroupOptions{timeout_ns});
+}
+
+DataRanks RunRanks::data() { return data_ ? DataRanks(*data_, *transport_) : DataRanks(); }
+
+}  // namespace rl

@@ -1,0 +1,90 @@
+// The data-parallel ranks of one rank's trainer. Each has all samples of a batch, computes a part
+// of them, and has from the others what it did not compute. So all of them see the same sums, take
+// the same optimizer steps and have the same weights, bit for bit. Sums are in the order of ranks.
+//
+// All functions but fail() are calls that the ranks make together (comm/group.h), and do nothing
+// for one rank.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "comm/group.h"
+#include "core/function_ref.h"
+
+namespace rl {
+
+class DataRanks {
+ public:
+  DataRanks() = default;  // one rank
+  // Both outlive it.
+  DataRanks(comm::Group& group, Transport& transport) : group_(&group), transport_(&transport) {}
+
+  int rank() const { return group_ != nullptr ? group_->rank() : 0; }
+  int size() const { return group_ != nullptr ? group_->size() : 1; }
+  bool alone() const { return size() == 1; }
+
+  // What each rank has, by rank.
+  template <typename T>
+  std::vector<T> gather(const T& own) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::vector<T> all(static_cast<size_t>(size()), own);
+    gather_bytes(std::as_writable_bytes(std::span(all)));
+    return all;
+  }
+  // What all ranks have, those of rank 0 first.
+  template <typename T>
+  std::vector<T> gather_lists(std::span<const T> own) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const std::vector<uint64_t> counts = gather<uint64_t>(own.size());
+    uint64_t longest = 0;
+    for (const uint64_t count : counts) longest = std::max(longest, count);
+    std::vector<T> padded(static_cast<size_t>(longest) * counts.size());
+    std::copy(own.begin(), own.end(), padded.begin() + static_cast<ptrdiff_t>(longest) * rank());
+    if (!padded.empty()) gather_bytes(std::as_writable_bytes(std::span(padded)));
+    std::vector<T> all;
+    for (size_t r = 0; r < counts.size(); ++r) {
+      const auto first = padded.begin() + static_cast<ptrdiff_t>(r * longest);
+      all.insert(all.end(), first, first + static_cast<ptrdiff_t>(counts[r]));
+    }
+    return all;
+  }
+  // Each value is 0 on all ranks but one, which afterwards all of them have.
+  void fill(std::span<float> values) const;
+  // Afterwards values are the sums over all ranks.
+  void sum(const Values& values) const;
+
+  // Runs the checks of a batch. An error of this rank is thrown once the others know of it, which
+  // are Error(kFailedPrecondition) then: nothing has begun. Error(kConflict) if a rank has another
+  // batch, by the digest that each computes of its own.
+  void agree(FunctionRef<void()> check, FunctionRef<uint64_t()> digest) const;
+  // In place of agree(), for a batch that this rank has refused before.
+  void refuse() const;
+  // Ends the run of all ranks: each is a RankError from now on that names this one.
+  void fail(const char* why) const;
+
+ private:
+  void gather_bytes(std::span<std::byte> pieces) const;
+
+  comm::Group* group_ = nullptr;  // null: one rank
+  Transport* transport_ = nullptr;
+};
+
+// Runs a part of a step in which the others wait for this rank: an error that only it has ends
+// their run too.
+template <typename Call>
+auto run_together(const DataRanks& ranks, const Call& call) {
+  if (ranks.alone()) return call();
+  try {
+    return call();
+  } catch (const RankError&) {
+    throw;
+  } catch (const std::exception& e) {
+    ranks.fail(e.what());
+    throw;
+  }
+}
+
+}  // namespace rl

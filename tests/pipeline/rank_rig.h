@@ -1,0 +1,90 @@
+// The ranks of a run as a host makes them: a runtime, a model and a trainer each, on a thread each.
+#pragma once
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host_batch.h"
+#include "pipeline/session/loaded_model.h"
+#include "session_options.h"
+
+namespace rl::testing {
+
+// The runtimes of all ranks of parallel.data.
+inline std::vector<std::shared_ptr<Runtime>> make_ranks(const OptionSet& options) {
+  std::vector<std::shared_ptr<Runtime>> ranks = {std::make_shared<Runtime>(options)};
+  for (int r = 1; r < ranks[0]->ranks().size(); ++r) ranks.push_back(ranks[0]->make_rank(r));
+  return ranks;
+}
+
+// Runs a function on a thread for each rank and throws what one of them threw.
+inline void run_ranks(std::vector<std::shared_ptr<Runtime>> ranks,
+                      const std::function<void(std::shared_ptr<Runtime>)>& body) {
+  std::vector<std::exception_ptr> thrown(ranks.size());
+  std::vector<std::thread> threads;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    threads.emplace_back([&body, &thrown, r, runtime = std::move(ranks[r])]() mutable {
+      try {
+        body(std::move(runtime));
+      } catch (...) {
+        thrown[r] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& e : thrown) {
+    if (e != nullptr) std::rethrow_exception(e);
+  }
+}
+
+struct RankParts {
+  explicit RankParts(const std::shared_ptr<Runtime>& runtime)
+      : rank(runtime->ranks().rank()),
+        model(LoadedModel::open(runtime, runtime->options(), PlanUse::kTrain)),
+        trainer(model, for_session(runtime->options())) {}
+  const int rank;
+  std::shared_ptr<LoadedModel> model;
+  TrainerSession trainer;
+};
+
+// Runs a function on each rank's trainer and collects its texts by rank.
+inline std::vector<std::string> on_trainers(const OptionSet& options,
+                                            const std::function<std::string(RankParts&)>& work) {
+  std::vector<std::shared_ptr<Runtime>> ranks = make_ranks(options);
+  std::vector<std::string> out(ranks.size());
+  run_ranks(std::move(ranks), [&](std::shared_ptr<Runtime> runtime) {
+    RankParts parts(runtime);
+    out[static_cast<size_t>(parts.rank)] = work(parts);
+  });
+  return out;
+}
+
+// Two steps on two groups of four, and the weights.
+inline std::string two_steps(RankParts& parts) {
+  const std::vector<SamplePtr> batch = host_batch(parts.trainer);
+  std::string out;
+  for (int i = 0; i < 2; ++i) out += parts.trainer.step(batch).without_times().to_json() + "\n";
+  return out + str(parts.model->weight_digest());
+}
+
+inline std::string train_on_ranks(const OptionSet& o) { return on_trainers(o, two_steps)[0]; }
+
+// What two ranks hear of each other, of which one comes later.
+inline std::string wait_for_rank(const OptionSet& o) {
+  std::vector<std::string> out(2);
+  run_ranks(make_ranks(o), [&](std::shared_ptr<Runtime> runtime) {
+    const DataRanks ranks = runtime->data_ranks();
+    if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    try {
+      out[static_cast<size_t>(ranks.rank())] = str(ranks.gather(ranks.rank()).size(), " ranks");
+    } catch (const Error& e) {
+      out[static_cast<size_t>(ranks.rank())] = e.location;
+    }
+  });
+  return out[0] + ", " + out[1];
+}
+
+}  // namespace rl::testing

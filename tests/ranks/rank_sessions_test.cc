@@ -1,0 +1,177 @@
+// Ranks as a host has them: runtimes of one run, whose trainers share each step and end with equal
+// weights, and checkpoints that do not depend on the number of ranks.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "../pipeline/rank_rig.h"
+#include "../pipeline/run_rig.h"
+#include "pipeline/plan/planner.h"
+#include "support/expect_error.h"
+
+namespace rl::testing {
+namespace {
+
+OptionSet options_of(const TempDir& dir, int ranks,
+                     const std::vector<std::string>& assignments = {}) {
+  OptionSet o = tiny_options(dir);
+  o.set_i64("parallel.data", ranks);
+  o.set_text("optimizer.lr", "1e-3");
+  for (const std::string& a : assignments) o.set_assignment(a);
+  return o;
+}
+
+TEST(RankSessions, RanksAreMadeOnceEach) {
+  const TempDir dir;
+  const std::vector<std::shared_ptr<Runtime>> ranks = make_ranks(options_of(dir, 3));
+  ASSERT_EQ(ranks.size(), 3u);
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(ranks[static_cast<size_t>(r)]->ranks().rank(), r);
+    EXPECT_EQ(ranks[static_cast<size_t>(r)]->ranks().size(), 3);
+  }
+  for (const int taken : {0, 1, 2}) {
+    EXPECT_EQ(expect_error(Code::kFailedPrecondition, [&] { ranks[1]->make_rank(taken); }).key,
+              "rank");
+  }
+  for (const int none : {-1, 3}) {
+    const Error e = expect_error(Code::kOutOfRange, [&] { ranks[1]->make_rank(none); });
+    EXPECT_EQ(e.expected, "0..2");
+  }
+  const Runtime alone(options_of(dir, 1));
+  EXPECT_EQ(expect_error(Code::kFailedPrecondition, [&] { alone.make_rank(1); }).key,
+            "parallel.data");
+}
+
+TEST(RankSessions, ShareTheCoresUnlessThreadsAreSet) {
+  const TempDir dir;
+  const int cores = usable_cores();
+  EXPECT_EQ(make_ranks(options_of(dir, 2, {"runtime.threads=0"}))[1]->num_threads(),
+            std::max(1, cores / 2));
+  EXPECT_EQ(make_ranks(options_of(dir, 2, {"runtime.threads=1"}))[1]->num_threads(), 1);
+}
+
+TEST(RankSessions, TrainToEqualWeights) {
+  const TempDir dir;
+  const std::vector<std::vector<std::string>> cases = {
+      {},
+      {"trainer.balance=flops", "trainer.balance_groups=true"},
+      {"algo.advantage=gae", "critic.optimizer.lr=1e-3"},
+      {"algo.kl.where=loss", "algo.kl.coef=0.1", "algo.policy_loss=gspo"},
+      {"algo.whiten=eps", "trainer.num_minibatches=2", "trainer.grad_dtype=bf16"}};
+  for (const auto& assignments : cases) {
+    SCOPED_TRACE(assignments.empty() ? "" : assignments[0]);
+    const OptionSet o = options_of(dir, 3, assignments);
+    const std::vector<std::string> texts = on_trainers(o, two_steps);
+    EXPECT_EQ(texts[1], texts[0]);
+    EXPECT_EQ(texts[2], texts[0]);
+    EXPECT_EQ(on_trainers(o, two_steps), texts);
+  }
+}
+
+// The rewards are normalized, and the advantages compared, over all samples.
+TEST(RankSessions, OneRankHasTheSameBatchMetrics) {
+  const TempDir dir;
+  std::vector<MetricList> metrics(2);
+  for (const int size : {1, 2}) {
+    on_trainers(options_of(dir, size, {"algo.reward.normalize=true"}), [&](RankParts& parts) {
+      const TrainedStep step = parts.trainer.step(host_batch(parts.trainer));
+      if (parts.rank == 0) metrics[static_cast<size_t>(size - 1)] = step;
+      return std::string();
+    });
+  }
+  // How the batch is cut differs, and gradients are summed in another order.
+  const std::set<std::string> differ = {"training/micro_batches", "training/computed_rows"};
+  int64_t compared = 0;
+  for (const Metric& m : metrics[0]) {
+    if (m.name.starts_with("timing_s/") || differ.contains(m.name)) continue;
+    const double bound = m.name.starts_with("actor/") ? 1e-5 * std::abs(m.value) + 1e-9 : 0;
+    EXPECT_NEAR(metrics[1].get(m.name).value(), m.value, bound) << m.name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 30);
+}
+
+// Three ranks save after one step; whoever loads it goes on with the same second step.
+TEST(RankSessions, ACheckpointIsTheSameForAnyNumberOfRanks) {
+  const TempDir dir;
+  std::string path;
+  const OptionSet three = options_of(dir, 3);
+  const auto save = [&](RankParts& parts) {
+    const std::vector<SamplePtr> batch = host_batch(parts.trainer);
+    parts.trainer.step(batch);
+    if (parts.rank == 0)
+      path = parts.trainer.save(
+          {.dir = dir.file("saved"), .host = "", .keep_last = 0, .replace_existing = false});
+    parts.trainer.step(host_batch(parts.trainer));
+    return str(parts.model->weight_digest());
+  };
+  const std::vector<std::string> uninterrupted = on_trainers(three, save);
+  const auto resume = [&](RankParts& parts) {
+    parts.trainer.load(path);
+    const uint64_t loaded = parts.model->weight_digest();
+    const TrainedStep step = parts.trainer.step(host_batch(parts.trainer));
+    EXPECT_EQ(step.step, 2u);
+    return str(loaded, " ", parts.model->weight_digest());
+  };
+  const std::string with_three = on_trainers(three, resume)[0];
+  EXPECT_EQ(with_three.substr(with_three.find(' ') + 1), uninterrupted[0]);
+  for (const int size : {1, 2}) {
+    const std::vector<std::string> texts = on_trainers(options_of(dir, size), resume);
+    const std::string loaded = with_three.substr(0, with_three.find(' ') + 1);
+    for (const std::string& text : texts) {
+      EXPECT_TRUE(text.starts_with(loaded)) << text;
+      EXPECT_EQ(text, texts[0]);
+    }
+  }
+}
+
+TEST(RankSessions, ABatchThatOneRankRefusesIsRefusedByAll) {
+  const TempDir dir;
+  const auto work = [](RankParts& parts) {
+    std::vector<SamplePtr> batch = host_batch(parts.trainer);
+    const uint64_t before = parts.model->weight_digest();
+    if (parts.rank == 1) {
+      auto wrong = std::make_shared<Sample>(*batch[3]);
+      wrong->ids[0] = 1 << 20;
+      batch[3] = wrong;
+    }
+    const Code code = parts.rank == 1 ? Code::kOutOfRange : Code::kFailedPrecondition;
+    const Error e = expect_error(code, [&] { parts.trainer.step(batch); });
+    EXPECT_TRUE(parts.rank == 1 || e.location == "rank 1") << e.location;
+    EXPECT_EQ(parts.model->weight_digest(), before);
+    parts.trainer.step(host_batch(parts.trainer));
+    return str(parts.model->weight_digest());
+  };
+  const std::vector<std::string> digests = on_trainers(options_of(dir, 2), work);
+  EXPECT_EQ(digests[0], digests[1]);
+}
+
+// A rank ends while the others train.
+TEST(RankSessions, ARankThatEndsIsNamed) {
+  const TempDir dir;
+  const auto work = [](RankParts& parts) {
+    const std::vector<SamplePtr> batch = host_batch(parts.trainer);
+    if (parts.rank == 2) return std::string();
+    try {
+      parts.trainer.step(batch);
+    } catch (const RankError& e) {
+      return e.location;
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(on_trainers(options_of(dir, 3), work),
+            (std::vector<std::string>{"rank 2", "rank 2", ""}));
+}
+
+TEST(RankSessions, CollectivesArePlanned) {
+  const TempDir dir;
+  const auto planned = [&](int ranks) {
+    const MemoryPlan plan = plan_memory(options_of(dir, ranks), real_fs(), PlanUse::kTrain);
+    return plan.baseline_bytes;
+  };
+  EXPECT_EQ(planned(5) - planned(2), 3u << 18);
+}
+
+}  // namespace
+}  // namespace rl::testing
