@@ -1457,6 +1457,12 @@ constexpr OptionCondition kConditions_pipeline_record_path_and_data_path[] = {
     {"data.path", OptionCondition::kIs,
      "", "", ""},
 };
+constexpr OptionCondition kConditions_pipeline_record_path_and_parallel_data[] = {
+    {"pipeline.record_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.data", OptionCondition::kIsNot,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_record_path_and_pipeline_replay_path[] = {
     {"pipeline.record_path", OptionCondition::kChanged,
      "", "", ""},
@@ -1496,6 +1502,12 @@ constexpr OptionCondition kConditions_pipeline_replay_path_and_data_path[] = {
      "", "", ""},
     {"data.path", OptionCondition::kIs,
      "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_replay_path_and_parallel_data[] = {
+    {"pipeline.replay_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.data", OptionCondition::kIsNot,
+     "1", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_replay_path_and_pipeline_turns[] = {
     {"pipeline.replay_path", OptionCondition::kChanged,
@@ -2783,6 +2795,9 @@ constexpr OptionRule kRules[] = {
     {"pipeline.record_path", "data.path",
      kConditions_pipeline_record_path_and_data_path, 2,
      "pipeline.record_path names prompts by their rows in data.path, which is empty"},
+    {"pipeline.record_path", "parallel.data",
+     kConditions_pipeline_record_path_and_parallel_data, 2,
+     "pipeline.record_path has the schedule of one rank, but parallel.data is {parallel.data}"},
     {"pipeline.record_path", "pipeline.replay_path",
      kConditions_pipeline_record_path_and_pipeline_replay_path, 2,
      "pipeline.record_path would have what pipeline.replay_path has"},
@@ -2805,6 +2820,9 @@ constexpr OptionRule kRules[] = {
     {"pipeline.replay_path", "data.path",
      kConditions_pipeline_replay_path_and_data_path, 2,
      "pipeline.replay_path reads the prompts of the recorded run again, but data.path is empty"},
+    {"pipeline.replay_path", "parallel.data",
+     kConditions_pipeline_replay_path_and_parallel_data, 2,
+     "pipeline.replay_path has the schedule of one rank, but parallel.data is {parallel.data}"},
     {"pipeline.replay_path", "pipeline.turns",
      kConditions_pipeline_replay_path_and_pipeline_turns, 2,
      "pipeline.replay_path has no replies to turns, but pipeline.turns is {pipeline.turns}"},

@@ -50,7 +50,7 @@ void Scoring::begin_again(const RunState& state) {
   steps_.abandon(DropReason::kShutdown, {});
   steps_.board().take_dropped();
   rows_.clear();
-  restore(state);
+  restore(state, true);
 }
 
 void Scoring::apply(const ScheduledEvent& input) {
