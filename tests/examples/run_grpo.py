@@ -268,7 +268,8 @@ def arguments(demo):
 
 
 if __name__ == "__main__":
-    counts = {"run": 5, "interrupt": 5, "arguments": 5, "ranks": 5, "same": 6, "gpu": 5, "gpu_same": 6}
+    counts = {"run": 5, "interrupt": 5, "arguments": 5, "ranks": 5, "same": 6, "gpu": 5,
+              "gpu_same": 6}
     if len(sys.argv) != counts.get(sys.argv[1] if len(sys.argv) > 1 else ""):
         sys.exit(__doc__)
     globals()[sys.argv[1]](Demo(*sys.argv[2:5]), *sys.argv[5:])
