@@ -1,7 +1,8 @@
 /* 4_grpo: trains a model by GRPO on questions whose answer is an integer. librl drives the loop,
  * this host rewards: 1 when the last integer of an answer is the one in the row's tag, else 0.
  * Held-out rows are answered greedily before and after. Ctrl-C ends the run with a checkpoint;
- * --resume goes on from the newest one. New here: rl_pipeline_*, rl_event_sample, rl_model_save. */
+ * --resume goes on from the newest one. With --ranks the work is shared by so many ranks. New here:
+ * rl_pipeline_*, rl_event_sample, rl_model_save, rl_runtime_create_rank. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <signal.h>
@@ -15,27 +16,36 @@
 
 #include "rl.h"
 
-enum { MAX_SETTINGS = 64, BAR_WIDTH = 30, EDGE_STEPS = 5, MAX_STEPS = 10000 };
+enum { MAX_SETTINGS = 64, BAR_WIDTH = 30, EDGE_STEPS = 5, MAX_STEPS = 10000, MAX_RANKS = 64 };
 enum { STEP_S, REWARD, ROLLOUT_RATE, TRAIN_RATE, NUM_SERIES };
 static const char* const series_names[] = {"timing_s/step", "critic/rewards/mean",
                                            "perf/rollout_tokens_per_s", "perf/train_tokens_per_s"};
 
 typedef struct {
-  const char *model, *data, *eval, *out, *steps, *settings[MAX_SETTINGS];
+  const char *model, *data, *eval, *out, *steps, *ranks, *settings[MAX_SETTINGS];
   int num_settings, resume;
 } arguments;
 
 typedef struct {
+  rl_runtime* runtime;
+  rl_model* model;
   rl_pipeline* pipeline;
+  int ended;
+} rank;
+
+typedef struct {
+  rank ranks[MAX_RANKS];
+  rl_pipeline* pipeline; /* of the first rank, which alone has metrics and files */
   int stopping, on_terminal, num_evals;
   double start_s, first_step_end_s, eval_before_s, accuracy_before, accuracy_after, logprob_diff;
   double series[NUM_SERIES][MAX_STEPS]; /* of every step of this process */
-  size_t num_steps;
+  size_t num_steps, num_ranks;
   uint64_t step, num_answers, rewarded; /* steps done; answers of a step; rewards given in it */
 } run;
 
 static const char usage[] =
-    "4_grpo --model M --data D [--eval E] --steps N --out DIR [--set KEY=VALUE]... [--resume]\n";
+    "4_grpo --model M --data D [--eval E] --steps N --out DIR [--ranks N] [--set KEY=VALUE]... "
+    "[--resume]\n";
 
 /* ---- errors ---- */
 
@@ -59,13 +69,13 @@ static double now_s(void) {
 }
 
 static int parse(int argc, char** argv, arguments* a) {
-  static const char* const names[] = {"--model", "--data", "--eval", "--out", "--steps"};
-  const char** const values[] = {&a->model, &a->data, &a->eval, &a->out, &a->steps};
+  static const char* const names[] = {"--model", "--data", "--eval", "--out", "--steps", "--ranks"};
+  const char** const values[] = {&a->model, &a->data, &a->eval, &a->out, &a->steps, &a->ranks};
   for (int i = 1, k; i < argc; ++i) {
-    for (k = 0; k < 5 && strcmp(argv[i], names[k]) != 0;) ++k;
+    for (k = 0; k < 6 && strcmp(argv[i], names[k]) != 0;) ++k;
     if (strcmp(argv[i], "--resume") == 0) {
       a->resume = 1;
-    } else if (i + 1 < argc && k < 5) {
+    } else if (i + 1 < argc && k < 6) {
       *values[k] = argv[++i];
     } else if (i + 1 < argc && strcmp(argv[i], "--set") == 0 && a->num_settings < MAX_SETTINGS) {
       a->settings[a->num_settings++] = argv[++i];
@@ -92,6 +102,7 @@ static void configure(rl_options* options, const arguments* a) {
   set(options, "eval.path", a->eval != NULL ? a->eval : "");
   set(options, "eval.every_steps", a->eval != NULL ? a->steps : "0");
   set(options, "pipeline.total_steps", a->steps);
+  set(options, "parallel.data", a->ranks != NULL ? a->ranks : "1");
   set(options, "checkpoint.dir", join(a->out, "checkpoints"));
   set(options, "checkpoint.resume", a->resume ? "auto" : "never");
   set(options, "metrics.jsonl", join(a->out, "metrics.jsonl"));
@@ -131,7 +142,7 @@ static double metric(const rl_event* event, const char* name) {
   return value;
 }
 
-static void on_score(run* r, const rl_event* event) {
+static void on_score(run* r, rl_pipeline* pipeline, const rl_event* event) {
   rl_sample_view sample;
   rl_sample_view_init(&sample, sizeof sample);
   check(rl_event_sample(event, 0, &sample, &err));
@@ -139,7 +150,7 @@ static void on_score(run* r, const rl_event* event) {
   rl_score_init(&score, sizeof score);
   score.sample_id = sample.sample_id;
   score.reward = reward_of(sample.text, sample.tag);
-  const rl_status status = rl_pipeline_score(r->pipeline, &score, 1, NULL, &err);
+  const rl_status status = rl_pipeline_score(pipeline, &score, 1, NULL, &err);
   if (!r->stopping) check(status); /* a step given up takes no more rewards */
   rl_error_release(err);
   if (sample.purpose != RL_PURPOSE_TRAIN || !r->on_terminal) return;
@@ -162,13 +173,13 @@ static void on_step(run* r, const rl_event* event, uint64_t step) {
          r->series[TRAIN_RATE][i]);
 }
 
-static void on_event(run* r, const rl_event* event) {
+static void on_event(run* r, rl_pipeline* pipeline, const rl_event* event) {
   rl_event_view view;
   rl_event_view_init(&view, sizeof view);
   check(rl_event_get_view(event, &view, &err));
   if (view.kind != RL_EVENT_SCORE && r->on_terminal) printf("\r\033[K");
-  if (view.kind == RL_EVENT_SCORE) on_score(r, event);
-  if (view.kind == RL_EVENT_STEP) on_step(r, event, view.step);
+  if (view.kind == RL_EVENT_SCORE) on_score(r, pipeline, event);
+  if (view.kind == RL_EVENT_STEP && pipeline == r->pipeline) on_step(r, event, view.step);
   if (view.text_len > 0) printf("%s\n", view.text); /* a checkpoint's path, why a group ended */
   if (view.kind == RL_EVENT_EVAL) {
     if (r->num_evals++ == 0) r->eval_before_s = metric(event, "timing_s/eval");
@@ -178,14 +189,18 @@ static void on_event(run* r, const rl_event* event) {
   fflush(stdout);
 }
 
-/* Serves the pipeline until it ends. Ctrl-C gives the current step up and writes a checkpoint. */
+/* Serves the pipelines until they end. Ctrl-C gives the current step up and writes a checkpoint. */
 static void serve(run* r) {
   rl_event* event = NULL;
   rl_bytes* path = NULL;
-  rl_status status;
-  while ((status = rl_pipeline_next(r->pipeline, 100000000, &event, &err)) != RL_DONE) {
-    if (status == RL_OK) on_event(r, event);
-    if (status != RL_TIMEOUT) check(status);
+  const int64_t wait_ns = r->num_ranks > 1 ? 1000000 : 100000000;
+  for (size_t i = 0, left = r->num_ranks; left > 0; i = (i + 1) % r->num_ranks) {
+    rank* const own = &r->ranks[i];
+    if (own->ended) continue;
+    const rl_status status = rl_pipeline_next(own->pipeline, wait_ns, &event, &err);
+    if (status == RL_OK) on_event(r, own->pipeline, event);
+    if (status == RL_DONE) own->ended = 1, --left;
+    if (status != RL_TIMEOUT && status != RL_DONE) check(status);
     rl_event_release(event);
     if (interrupted && !r->stopping++) rl_pipeline_stop(r->pipeline, 0, NULL);
   }
@@ -246,13 +261,38 @@ static void write_summary(run* r, const arguments* a, const rl_plan_info* plan, 
 
 /* ---- main ---- */
 
+/* Makes the objects of the ranks: the first runtime makes the others. */
+static void create_ranks(run* r, const rl_options* options) {
+  for (size_t i = 0; i < r->num_ranks; ++i) {
+    rank* const own = &r->ranks[i];
+    check(i == 0 ? rl_runtime_create(RL_ABI_VERSION, options, &own->runtime, &err)
+                 : rl_runtime_create_rank(r->ranks[0].runtime, (uint32_t)i, &own->runtime, &err));
+    check(rl_model_open(own->runtime, options, RL_USE_PIPELINE, &own->model, &err));
+    check(rl_pipeline_create(own->model, options, &own->pipeline, &err));
+  }
+  r->pipeline = r->ranks[0].pipeline;
+}
+
+/* Ends them. Whether all have the weights of this digest. */
+static int end_ranks(run* r, uint64_t digest) {
+  int same = 1;
+  for (size_t i = 0; i < r->num_ranks; ++i) {
+    uint64_t own = 0;
+    check(rl_model_digest(r->ranks[i].model, &own, &err));
+    same = same && own == digest;
+    rl_pipeline_destroy(r->ranks[i].pipeline);
+    rl_model_destroy(r->ranks[i].model);
+    rl_runtime_destroy(r->ranks[i].runtime);
+  }
+  return same;
+}
+
 int main(int argc, char** argv) {
   struct sigaction action = {.sa_handler = on_interrupt};
   arguments a = {0};
   static run r = {.first_step_end_s = -1, .accuracy_before = -1, .accuracy_after = -1};
   rl_options* options = NULL;
-  rl_runtime* runtime = NULL;
-  rl_model* model = NULL;
+  rl_model* model;
   rl_plan* plan = NULL;
   rl_plan_info info;
   rl_pipeline_stats stats;
@@ -267,9 +307,10 @@ int main(int argc, char** argv) {
   /* Options and objects. */
   check(rl_options_create(&options, &err));
   configure(options, &a);
-  check(rl_runtime_create(RL_ABI_VERSION, options, &runtime, &err));
-  check(rl_model_open(runtime, options, RL_USE_PIPELINE, &model, &err));
-  check(rl_pipeline_create(model, options, &r.pipeline, &err));
+  r.num_ranks = get(options, "parallel.data");
+  if (r.num_ranks > MAX_RANKS) return fputs("4_grpo: --ranks must be 1 to 64\n", stderr), 2;
+  create_ranks(&r, options);
+  model = r.ranks[0].model;
   rl_pipeline_stats_init(&stats, sizeof stats);
   check(rl_pipeline_get_stats(r.pipeline, &stats, &err));
   rl_plan_info_init(&info, sizeof info);
@@ -283,7 +324,7 @@ int main(int argc, char** argv) {
 
   /* Work. */
   if (a.eval != NULL) check(rl_pipeline_evaluate(r.pipeline, &err));
-  check(rl_pipeline_start(r.pipeline, &err));
+  for (size_t i = 0; i < r.num_ranks; ++i) check(rl_pipeline_start(r.ranks[i].pipeline, &err));
   serve(&r);
   check(rl_model_save(model, join(a.out, "model"), RL_NUL_TERMINATED, RL_DTYPE_BF16,
                       RL_SAVE_REPLACE, &err));
@@ -297,10 +338,8 @@ int main(int argc, char** argv) {
   if (!good) fprintf(stderr, "4_grpo: steps are missing or log-probs differ\n");
 
   /* End. */
-  rl_pipeline_destroy(r.pipeline);
+  if (!end_ranks(&r, digest)) good = 0, fprintf(stderr, "4_grpo: the weights of ranks differ\n");
   rl_plan_release(plan);
-  rl_model_destroy(model);
-  rl_runtime_destroy(runtime);
   rl_options_destroy(options);
   return good ? 0 : 1;
 }

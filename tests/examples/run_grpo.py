@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs 4_grpo of any language on a tiny model and looks at everything it leaves behind.
 
-usage: run_grpo.py run|interrupt|modes|arguments PROGRAM MODEL DIRECTORY
+usage: run_grpo.py run|interrupt|modes|arguments|ranks PROGRAM MODEL DIRECTORY
        run_grpo.py same PROGRAM MODEL DIRECTORY REFERENCE
                                  both give the same metrics and weights for one seed
        run_grpo.py gpu PROGRAM MODEL DIRECTORY
@@ -190,6 +190,33 @@ def interrupt(demo):
            "a resumed run differs from an uninterrupted one")
 
 
+def ranks(demo):
+    """Several ranks end as one does: the same files and counts, and almost the same numbers."""
+    one, three = demo.run("one", 3), demo.run("three", 3, "--ranks", "3")
+    expect(three["steps"] == 3 and three["logprob_max_abs_diff"] == 0, f"{three}")
+    expect(three["accuracy_before"] == one["accuracy_before"], "the evaluation before the run")
+    lines = {name: [json.loads(line) for line in
+                    (demo.directory / name / "metrics.jsonl").read_text().splitlines()]
+             for name in ("one", "three")}
+    expect([line["training/global_step"] for line in lines["three"]] == [1, 2, 3],
+           "one line of metrics a step")
+    for key in ("critic/rewards/mean", "training/samples", "pipeline/prompts_trained",
+                "response_length/mean", "training/loss_tokens"):
+        expect(lines["three"][0][key] == lines["one"][0][key], f"{key} of the first step")
+    again = demo.run("again", 3, "--ranks", "3")
+    expect(again["weight_digest"] == three["weight_digest"], "two runs of one layout differ")
+    expect(three["weight_digest"] != one["weight_digest"], "the order of sums")
+    process = subprocess.Popen(demo.command("cut", 10000, "--ranks", "2"), stdout=subprocess.PIPE,
+                               text=True)
+    for line in process.stdout:
+        if line.startswith("step 2 "):
+            break
+    process.send_signal(signal.SIGINT)
+    rest = process.stdout.read()
+    expect(process.wait(timeout=120) == 0, "Ctrl-C is a clean end of all ranks")
+    expect("stopped after step" in rest, f"no word of the end in {rest!r}")
+
+
 def same(demo, reference):
     """What a run leaves and prints does not depend on the host's language, times and rates
     apart."""
@@ -265,7 +292,7 @@ def arguments(demo):
 
 
 if __name__ == "__main__":
-    counts = {"run": 5, "interrupt": 5, "modes": 5, "arguments": 5, "same": 6, "gpu": 5,
+    counts = {"run": 5, "interrupt": 5, "modes": 5, "arguments": 5, "ranks": 5, "same": 6, "gpu": 5,
               "gpu_same": 6}
     if len(sys.argv) != counts.get(sys.argv[1] if len(sys.argv) > 1 else ""):
         sys.exit(__doc__)

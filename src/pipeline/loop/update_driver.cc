@@ -182,7 +182,7 @@ void UpdateDriver::publish() {
   run_.files.records().write_step(metrics, settings().metrics.interval_steps);
   if (rollout_.batches().is_first()) event->metrics = std::move(metrics);
   run_.model.runtime().tracer().span({"pipeline.step", TraceLane::kPipeline, step.times.begin,
-                                       now(), "step", static_cast<int64_t>(event->step)});
+                                      now(), "step", static_cast<int64_t>(event->step)});
   run_.control.push(std::move(event));
   batch_.clear();
   own_.clear();
@@ -221,9 +221,9 @@ std::shared_ptr<StepEvent> UpdateDriver::commit() {
   state.kl_coef = run_.phases.update().adaptive_kl();
   state.ledger = ledger;
   run_.progress.version = run_.model.version();
-  run_.control.schedule(lock).note(
-      ScheduledKind::kPublish, {state.step, run_.progress.version, bits_of(step().update.loss),
-                                bits_of(step().update.grad_norm)});
+  run_.control.schedule(lock).note(ScheduledKind::kPublish,
+                                   {state.step, run_.progress.version, bits_of(step().update.loss),
+                                    bits_of(step().update.grad_norm)});
   event->step = state.step;
   event->version = run_.progress.version;
   const auto due = [&](int64_t every_steps) {
