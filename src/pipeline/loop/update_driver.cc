@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/loop/flow_metrics.h"
@@ -66,6 +67,7 @@ void UpdateDriver::apply_options() {
 void UpdateDriver::begin_step() {
   step() = {};
   step().times.begin = now();
+  step().prefetched_before = uses_.prompts.num_prefetched();
   if (EngineSet* const engine = uses_.phases.engine(); engine != nullptr) {
     engine->restart_peak();
     step().engine_before = engine->stats();
@@ -250,6 +252,16 @@ MetricList UpdateDriver::step_metrics() {
   if (generates) m.append(step.filtered.metrics());
   set_ledger(m, uses_.scoring.ledger(uses_.control.lock()));
   if (generates_ahead(settings())) m.append(flow_metrics(uses_.scoring.groups(), step.times));
+  if (settings().pipeline.max_concurrent_prompts_per_engine != 0) {
+    const EngineSet& engine = *uses_.phases.engine();
+    m.set("pipeline/lanes_taken", static_cast<double>(engine.lanes_taken()));
+    m.set("pipeline/lanes_held", static_cast<double>(engine.lanes_held()));
+  }
+  if (settings().pipeline.prompt_prefetch) {
+    m.set("timing_s/draw", to_seconds(step.times.drawing_ns));
+    m.set("pipeline/prompts_prefetched",
+          static_cast<double>(uses_.prompts.num_prefetched() - step.prefetched_before));
+  }
   m.append(uses_.checkpoints.metrics());
   if (generates) m.append(step.generation_metrics(uses_.phases.engine()->stats()));
   step.set_times(m, now(), generates);
