@@ -1335,11 +1335,37 @@ constexpr OptionCondition kConditions_pipeline_filter_spread_and_pipeline_filter
     {"pipeline.filter", OptionCondition::kIsNot,
      "spread", "", ""},
 };
+constexpr OptionCondition kConditions_pipeline_free_lane_after_generation_and_pipeline_max_concurrent_prompts_per_engine[] = {
+    {"pipeline.free_lane_after_generation", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.max_concurrent_prompts_per_engine", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_free_lane_after_generation_and_pipeline_sample_lanes[] = {
+    {"pipeline.free_lane_after_generation", OptionCondition::kIs,
+     "false", "", ""},
+    {"pipeline.sample_lanes", OptionCondition::kIs,
+     "group", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_mask_off_policy_tokens_and_pipeline_partial_rollout[] = {
     {"pipeline.mask_off_policy_tokens", OptionCondition::kChanged,
      "", "", ""},
     {"pipeline.partial_rollout", OptionCondition::kIs,
      "false", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_max_concurrent_prompts_per_engine_and_algo_objective[] = {
+    {"pipeline.max_concurrent_prompts_per_engine", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "rl", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "distill", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_max_concurrent_prompts_per_engine_and_pipeline_turns[] = {
+    {"pipeline.max_concurrent_prompts_per_engine", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.turns", OptionCondition::kIsNot,
+     "none", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_max_off_policy_steps_and_pipeline_max_staleness[] = {
     {"pipeline.max_off_policy_steps", OptionCondition::kAtLeast,
@@ -1432,6 +1458,18 @@ constexpr OptionCondition kConditions_pipeline_partial_rollout_and_pipeline_mode
      "", "", ""},
     {"pipeline.mode", OptionCondition::kIsNot,
      "async", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_prompt_prefetch_and_data_path[] = {
+    {"pipeline.prompt_prefetch", OptionCondition::kChanged,
+     "", "", ""},
+    {"data.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_prompt_prefetch_size_and_pipeline_prompt_prefetch[] = {
+    {"pipeline.prompt_prefetch_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.prompt_prefetch", OptionCondition::kIs,
+     "false", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_queue_size_and_pipeline_max_staleness[] = {
     {"pipeline.queue_size", OptionCondition::kAbove,
@@ -1544,6 +1582,12 @@ constexpr OptionCondition kConditions_pipeline_reward_timeout_ns_and_model_rewar
      "", "", ""},
     {"model.reward_path", OptionCondition::kIsNot,
      "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_sample_lanes_and_pipeline_max_concurrent_prompts_per_engine[] = {
+    {"pipeline.sample_lanes", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.max_concurrent_prompts_per_engine", OptionCondition::kIs,
+     "0", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_samples_per_prompt_and_algo_objective[] = {
     {"pipeline.samples_per_prompt", OptionCondition::kChanged,
@@ -2719,10 +2763,27 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_filter_spread_and_pipeline_filter, 2,
      "pipeline.filter_spread = {pipeline.filter_spread} has no effect while pipeline.filter is "
      "{pipeline.filter}"},
+    {"pipeline.free_lane_after_generation", "pipeline.max_concurrent_prompts_per_engine",
+     kConditions_pipeline_free_lane_after_generation_and_pipeline_max_concurrent_prompts_per_engine, 2,
+     "pipeline.free_lane_after_generation = {pipeline.free_lane_after_generation} has no effect "
+     "while pipeline.max_concurrent_prompts_per_engine is "
+     "{pipeline.max_concurrent_prompts_per_engine}"},
+    {"pipeline.free_lane_after_generation", "pipeline.sample_lanes",
+     kConditions_pipeline_free_lane_after_generation_and_pipeline_sample_lanes, 2,
+     "pipeline.free_lane_after_generation = false keeps the lane of a sample, but with "
+     "pipeline.sample_lanes = group the samples of a group leave theirs together"},
     {"pipeline.mask_off_policy_tokens", "pipeline.partial_rollout",
      kConditions_pipeline_mask_off_policy_tokens_and_pipeline_partial_rollout, 2,
      "pipeline.mask_off_policy_tokens = {pipeline.mask_off_policy_tokens} has no effect while "
      "pipeline.partial_rollout is {pipeline.partial_rollout}"},
+    {"pipeline.max_concurrent_prompts_per_engine", "algo.objective",
+     kConditions_pipeline_max_concurrent_prompts_per_engine_and_algo_objective, 3,
+     "pipeline.max_concurrent_prompts_per_engine = {pipeline.max_concurrent_prompts_per_engine} "
+     "has no effect while algo.objective is {algo.objective}"},
+    {"pipeline.max_concurrent_prompts_per_engine", "pipeline.turns",
+     kConditions_pipeline_max_concurrent_prompts_per_engine_and_pipeline_turns, 2,
+     "pipeline.max_concurrent_prompts_per_engine = {pipeline.max_concurrent_prompts_per_engine} "
+     "gives lanes to samples of one turn, but pipeline.turns is {pipeline.turns}"},
     {"pipeline.max_off_policy_steps", "pipeline.max_staleness",
      kConditions_pipeline_max_off_policy_steps_and_pipeline_max_staleness, 1,
      "pipeline.max_off_policy_steps is {pipeline.max_off_policy_steps}, but a step waits for "
@@ -2780,6 +2841,14 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_partial_rollout_and_pipeline_mode, 2,
      "pipeline.partial_rollout = {pipeline.partial_rollout} has no effect while pipeline.mode is "
      "{pipeline.mode}"},
+    {"pipeline.prompt_prefetch", "data.path",
+     kConditions_pipeline_prompt_prefetch_and_data_path, 2,
+     "pipeline.prompt_prefetch = {pipeline.prompt_prefetch} has no effect while data.path is "
+     "{data.path}"},
+    {"pipeline.prompt_prefetch_size", "pipeline.prompt_prefetch",
+     kConditions_pipeline_prompt_prefetch_size_and_pipeline_prompt_prefetch, 2,
+     "pipeline.prompt_prefetch_size = {pipeline.prompt_prefetch_size} has no effect while "
+     "pipeline.prompt_prefetch is {pipeline.prompt_prefetch}"},
     {"pipeline.queue_size", "pipeline.max_staleness",
      kConditions_pipeline_queue_size_and_pipeline_max_staleness, 1,
      "pipeline.queue_size is {pipeline.queue_size} batches, but with pipeline.max_staleness = "
@@ -2842,6 +2911,10 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_reward_timeout_ns_and_model_reward_path, 2,
      "pipeline.reward_timeout_ns = {pipeline.reward_timeout_ns} has no effect while "
      "model.reward_path is {model.reward_path}"},
+    {"pipeline.sample_lanes", "pipeline.max_concurrent_prompts_per_engine",
+     kConditions_pipeline_sample_lanes_and_pipeline_max_concurrent_prompts_per_engine, 2,
+     "pipeline.sample_lanes = {pipeline.sample_lanes} has no effect while "
+     "pipeline.max_concurrent_prompts_per_engine is {pipeline.max_concurrent_prompts_per_engine}"},
     {"pipeline.samples_per_prompt", "algo.objective",
      kConditions_pipeline_samples_per_prompt_and_algo_objective, 3,
      "pipeline.samples_per_prompt = {pipeline.samples_per_prompt} has no effect while "

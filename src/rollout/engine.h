@@ -26,6 +26,7 @@
 #include "model/head.h"
 #include "model/transformer.h"
 #include "rollout/engine_stats.h"
+#include "rollout/lane_rules.h"
 
 namespace rl {
 
@@ -57,6 +58,7 @@ struct EngineOptions {
   int64_t max_aborts = 0;
   int64_t stats_interval_ns = 0;  // length of the intervals of take_interval(); 0: none
   uint32_t trace_lane = 0;        // of the spans engine.prefill and engine.decode
+  LaneRules lanes = {};           // of samples that are under way; see sample_lanes.h
   int64_t number = 0;             // among the engines of a run; names the lanes of slot_lanes.h
 };
 
@@ -150,6 +152,10 @@ class Engine {
   int64_t num_begun() const;       // those of them that have run
   // Those of them that have tokens of more versions than this.
   int64_t num_across(int64_t versions) const;
+  // See SampleLanes.
+  void free_lanes(FunctionRef<bool(uint64_t sample_id)> may_be);
+  int64_t lanes_taken() const;
+  int64_t lanes_held() const;
   // Length of the cached prefix that this request would hit now.
   int64_t cached_prefix(const Request& request) const;
   EngineStats stats() const;

@@ -65,6 +65,11 @@ int64_t Engine::num_unfinished() const {
   return impl_->scheduler.num_running() + impl_->scheduler.num_waiting();
 }
 
+void Engine::free_lanes(FunctionRef<bool(uint64_t)> may_be) {
+  impl_->scheduler.lanes().free_if(may_be);
+}
+int64_t Engine::lanes_taken() const { return impl_->scheduler.lanes().num_taken(); }
+int64_t Engine::lanes_held() const { return impl_->scheduler.lanes().num_held(); }
 int64_t Engine::num_begun() const { return impl_->scheduler.num_begun(); }
 
 namespace {

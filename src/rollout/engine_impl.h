@@ -40,7 +40,7 @@ struct Engine::Impl {
         blocks(kv.num_blocks, model.block_size(), options.prefix_caching),
         swap(options.swap_blocks),
         scheduler({options.max_num_seqs, options.max_num_batched_tokens, options.prefill_chunk,
-                   options.chunked_prefill, watermark_blocks(options)},
+                   options.chunked_prefill, watermark_blocks(options), options.lanes},
                   blocks, swap),
         weights(&model.published()),
         builder(options.max_num_batched_tokens, options.max_num_seqs),

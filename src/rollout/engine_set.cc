@@ -126,6 +126,22 @@ int64_t EngineSet::num_across(int64_t versions) const {
   return count;
 }
 
+void EngineSet::free_lanes(FunctionRef<bool(uint64_t sample_id)> may_be) {
+  for (const auto& engine : engines_) engine->free_lanes(may_be);
+}
+
+int64_t EngineSet::lanes_taken() const {
+  int64_t count = 0;
+  for (const auto& engine : engines_) count += engine->lanes_taken();
+  return count;
+}
+
+int64_t EngineSet::lanes_held() const {
+  int64_t count = 0;
+  for (const auto& engine : engines_) count += engine->lanes_held();
+  return count;
+}
+
 bool EngineSet::idle() const {
   for (const auto& engine : engines_) {
     if (!engine->idle()) return false;

@@ -55,6 +55,9 @@ class EngineSet {
   bool idle() const;
   int64_t num_begun() const;
   int64_t num_across(int64_t versions) const;
+  void free_lanes(FunctionRef<bool(uint64_t sample_id)> may_be);
+  int64_t lanes_taken() const;  // of all engines
+  int64_t lanes_held() const;
   void visit_running(FunctionRef<void(const Sample&)> visit) const;
 
   int64_t num_engines() const { return static_cast<int64_t>(engines_.size()); }

@@ -14,7 +14,7 @@ bool is_fresh(const Sequence& s) { return s.length() == s.request->first_tokens(
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerLimits& limits, KvBlocks& blocks, SwapSpace& swap)
-    : limits_(limits), blocks_(blocks), swap_(swap) {
+    : limits_(limits), blocks_(blocks), swap_(swap), lanes_(limits.lanes) {
   RL_CHECK(limits.max_num_seqs > 0 && limits.prefill_chunk >= 0 && limits.watermark_blocks >= 0);
   RL_CHECK(limits.max_num_batched_tokens >= limits.max_num_seqs);
   const auto most = static_cast<size_t>(limits.max_num_seqs);
@@ -47,6 +47,12 @@ const StepSchedule& Scheduler::next() {
   RL_CHECK(!schedule_.rows.empty() || nothing_runnable());
   handed_out_ = true;
   return schedule_;
+}
+
+// A sequence that finds no lane while none has begun leaves none for those behind it.
+bool Scheduler::nothing_runnable() const {
+  if (num_begun() > 0) return false;
+  return !admitting_ || waiting_.empty() || !lanes_.has_room(**waiting_.begin());
 }
 
 // False when a sequence was preempted or a prompt found no room: nothing is admitted then.
@@ -86,7 +92,7 @@ void Scheduler::admit_waiting() {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     if (num_running() == limits_.max_num_seqs) return;
     Sequence& s = **it++;
-    if (!admitting_ && !s.begun) continue;
+    if (!s.begun && (!admitting_ || !lanes_.has_room(s))) continue;
     if (!s.sample) prepare_to_run(s, blocks_);
     if (s.request->leader)
       follow(s);
@@ -174,6 +180,7 @@ void Scheduler::start_running(Sequence& s) {
   running_.insert(std::upper_bound(running_.begin(), running_.end(), &s, SchedulingOrder()), &s);
   s.state = SequenceState::kRunning;
   if (s.begun) --begun_waiting_;
+  if (!s.begun) lanes_.take(s);
   s.begun = true;
 }
 
@@ -315,6 +322,7 @@ void Scheduler::finish(Sequence& s) {
   }
   s.state = SequenceState::kFinished;
   if (--s.request->unfinished == 0) ended_requests_.push_back(s.request->number);
+  if (s.begun) lanes_.leave(s);
 }
 
 void Scheduler::drop_swapped(Sequence& s) {

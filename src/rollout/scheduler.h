@@ -15,6 +15,7 @@
 // 4. A waiting sequence is overtaken only by followers of a leader that already runs, and while
 //    admissions are off by sequences that ran before. Preempted members of a group whose leader
 //    recomputes the prompt are passed over until it has.
+// 5. A sequence begins in a free lane only (sample_lanes.h); others wait, whoever is behind them.
 // Knows nothing of models: the caller computes rows and appends tokens.
 #pragma once
 #include <cstdint>
@@ -24,6 +25,7 @@
 #include <span>
 #include <vector>
 
+#include "rollout/sample_lanes.h"
 #include "rollout/sequence.h"
 #include "rollout/swap_space.h"
 
@@ -35,6 +37,7 @@ struct SchedulerLimits {
   int64_t prefill_chunk = 0;       // most rows of one prompt per step; 0: no limit of its own
   bool chunked_prefill = true;     // false: a prompt is computed in one step or not yet
   int64_t watermark_blocks = 0;
+  LaneRules lanes = {};
 };
 
 // Rows of one sequence: positions computed .. computed + rows - 1.
@@ -98,11 +101,12 @@ class Scheduler {
   const std::map<uint64_t, std::unique_ptr<ActiveRequest>>& requests() const { return requests_; }
   bool idle() const { return running_.empty() && waiting_.empty(); }
   // True if nothing can run: idle, or only sequences that never ran remain while admissions are
-  // off.
-  bool nothing_runnable() const { return admitting_ ? idle() : num_begun() == 0; }
+  // off or no lane is free.
+  bool nothing_runnable() const;
   int64_t num_begun() const { return num_running() + begun_waiting_; }
   int64_t num_running() const { return static_cast<int64_t>(running_.size()); }
   int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  SampleLanes& lanes() { return lanes_; }
   const SchedulerCounts& counts() const { return counts_; }
 
  private:
@@ -136,6 +140,7 @@ class Scheduler {
   const SchedulerLimits limits_;
   KvBlocks& blocks_;
   SwapSpace& swap_;
+  SampleLanes lanes_;
   std::map<uint64_t, std::unique_ptr<ActiveRequest>> requests_;
   Waiting waiting_;
   // Nodes of running sequences, for when they are preempted.

@@ -53,6 +53,7 @@ struct ActiveRequest {
   int64_t submitted_ns = 0;
   std::vector<Sequence> sequences;
   int64_t unfinished = 0;
+  bool has_lanes = false;  // of SampleLanes, all together
   // Log-probs of the prompt, filled while it is computed; null: nobody wants them, or the resumed
   // sample has them.
   std::shared_ptr<std::vector<float>> prompt_logprobs;

@@ -8,6 +8,8 @@
 namespace abi_test {
 namespace {
 
+rl_error* err = nullptr;  // of the last call that made one
+
 rl_options* options_of(const char* ranks) {
   rl_options* options = nullptr;
   EXPECT_RL_OK(rl_options_create(&options, &err));

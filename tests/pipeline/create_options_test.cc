@@ -18,10 +18,13 @@ using testing::compute_twice;
 using testing::crossings;
 using testing::first_id;
 using testing::generate;
+using testing::held_lanes;
 using testing::id_rows;
 using testing::interrupt_twice;
+using testing::most_running;
 using testing::plan_of_dtype;
 using testing::plan_text;
+using testing::prefetched;
 using testing::publish_midway;
 using testing::repeat_run;
 using testing::Rig;
@@ -242,6 +245,13 @@ const std::map<std::string, Change>& changes() {
       {"pipeline.partial_rollout_max_aborts", {{"1"}, {}, interrupt_twice}},
       {"pipeline.prompts_per_step", {{"2"}}},
       {"pipeline.queue_size", {{"0"}, ahead, plan_text}},
+      {"pipeline.free_lane_after_generation",
+       {{"false"}, {"pipeline.max_concurrent_prompts_per_engine=1"}, held_lanes}},
+      {"pipeline.max_concurrent_prompts_per_engine", {{"1"}, {}, most_running}},
+      {"pipeline.sample_lanes",
+       {{"group"}, {"pipeline.max_concurrent_prompts_per_engine=1"}, most_running}},
+      {"pipeline.prompt_prefetch", {{"true"}}},
+      {"pipeline.prompt_prefetch_size", {{"1"}, {"pipeline.prompt_prefetch=true"}, prefetched}},
       {"pipeline.record_path", {{"@schedule"}}},
       {"pipeline.replay_path", {{"@schedule"}, {}, repeat_run}},
       {"pipeline.samples_per_prompt", {{"2"}}},

@@ -118,6 +118,18 @@ void serve_with_async_checkpoints(std::vector<Emitted>& out) {
   out.push_back({scenario.name, "step", conditions, names_of(log.steps[2])});
 }
 
+void serve_with_prefetched_prompts(std::vector<Emitted>& out) {
+  const TempDir dir;
+  const Scenario scenario{.name = "prompts that are read before",
+                          .assignments = {"pipeline.prompt_prefetch=true",
+                                          "pipeline.max_concurrent_prompts_per_engine=1"},
+                          .adds = {"prefetched", "lanes"}};
+  Rig rig(options_of(scenario, dir));
+  const RunLog log = rig.start_and_serve();
+  ASSERT_EQ(log.steps.size(), 1u);
+  out.push_back({scenario.name, "step", conditions_of(scenario), names_of(log.steps[0])});
+}
+
 // Advantages that no fp32 holds.
 void score_too_high(Pipeline& p, const SamplePtr& s) {
   p.score(s->id, s->slot % 2 == 0 ? 1e300 : -1e300);
@@ -179,6 +191,7 @@ const std::vector<Emitted>& emitted() {
           out);
     serve_without_checkpoints(out);
     serve_with_async_checkpoints(out);
+    serve_with_prefetched_prompts(out);
     serve_with_cancelled_groups(out);
     serve_with_a_lower_bound(out);
     return out;

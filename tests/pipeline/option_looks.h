@@ -1,11 +1,13 @@
 // What a host can see of options: texts of a run, of an engine or a trainer of its own, of a plan,
 // and the files that are left.
 #pragma once
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "host_batch.h"
 #include "pipeline/config/run_options.h"
@@ -71,6 +73,53 @@ inline std::string run_again(const OptionSet& o) {
   OptionSet longer = o;
   longer.set_i64("pipeline.total_steps", o.get_i64("pipeline.total_steps") + 1);
   return run_once(longer);
+}
+
+// How many samples ran in each forward of a run whose responses have different lengths.
+inline std::string most_running(const OptionSet& o) {
+  OptionSet uneven = o;
+  for (const char* text :
+       {"engine.stats_interval_ns=1ns", "sampling.ignore_eos=false",
+        "sampling.stop_token_ids=7,12,26,38,55,61,74,88,97,112,126,131,147,162,173,186",
+        "pipeline.total_steps=1"}) {
+    uneven.set_assignment(text);
+  }
+  std::string out;
+  for (const auto& e : Rig(uneven).start_and_serve().intervals) {
+    out += str(e->metrics.get("perf/engine/running").value(), " ");
+  }
+  return out;
+}
+
+// The most samples that waited for a slow scorer at once.
+inline std::string held_lanes(const OptionSet& o) {
+  OptionSet one = o;
+  one.set_i64("pipeline.total_steps", 1);
+  Rig rig(one);
+  int64_t most = 0;
+  rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    most = std::max(most, p.status().unscored);
+    p.score(s->id, low_id_reward(*s));
+  };
+  rig.start_and_serve();
+  return str("at most ", most);
+}
+
+// How many prompts were ready before they were drawn, long after they could be.
+inline std::string prefetched(const OptionSet& o) {
+  OptionSet slow = o;
+  slow.set_i64("pipeline.total_steps", 4);
+  Rig rig(slow);
+  rig.on_score = [](Pipeline& p, const SamplePtr& s) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    p.score(s->id, low_id_reward(*s));
+  };
+  std::string out;
+  for (const double n : rig.start_and_serve().series("pipeline/prompts_prefetched")) {
+    out += str(n, " ");
+  }
+  return out;
 }
 
 // With pipeline.replay_path it is of a run that was recorded there.

@@ -263,6 +263,12 @@ void compare_run(const Settings& s, Fields& c) {
   c.same("pipeline.max_turns", s.pipeline.max_turns);
   c.same("pipeline.mode", s.pipeline.mode);
   c.same("pipeline.over_sampling_prompts", s.pipeline.over_sampling_prompts);
+  c.same("pipeline.free_lane_after_generation", s.pipeline.free_lane_after_generation);
+  c.same("pipeline.max_concurrent_prompts_per_engine",
+         s.pipeline.max_concurrent_prompts_per_engine);
+  c.same("pipeline.sample_lanes", s.pipeline.sample_lanes);
+  c.same("pipeline.prompt_prefetch", s.pipeline.prompt_prefetch);
+  c.same("pipeline.prompt_prefetch_size", s.pipeline.prompt_prefetch_size);
   c.same("pipeline.record_path", s.pipeline.record_path);
   c.same("pipeline.replay_path", s.pipeline.replay_path);
   c.same("pipeline.overlong_filter", s.pipeline.overlong_filter);

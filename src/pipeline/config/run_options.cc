@@ -153,6 +153,10 @@ EngineOptions engine_options_from(const Settings& settings, int64_t max_model_le
       settings.pipeline.turns != PipelineTurns::kNone) {
     e.policy = SchedulingPolicy::kPriority;
   }
+  const PipelineSettings& pipeline = settings.pipeline;
+  e.lanes = {.lanes = pipeline.max_concurrent_prompts_per_engine * attempts_per_prompt(settings),
+             .whole_groups = pipeline.sample_lanes == PipelineSampleLanes::kGroup,
+             .until_freed = !pipeline.free_lane_after_generation};
   e.keep_kv = engine.keep_kv_on_publish;
   e.max_aborts = settings.pipeline.partial_rollout_max_aborts;
   e.stats_interval_ns = engine.stats_interval_ns;

@@ -45,6 +45,7 @@ enum class OptimizerName : uint8_t { kAdamw, kMuon };
 enum class OptimizerStateDtype : uint8_t { kFp32, kBf16, kInt8 };
 enum class PipelineFilter : uint8_t { kNone, kMean, kSpread };
 enum class PipelineMode : uint8_t { kSync, kOneStepOff, kAsync };
+enum class PipelineSampleLanes : uint8_t { kIndividual, kGroup };
 enum class PipelineScoreEvents : uint8_t { kSample, kGroup };
 enum class PipelineTurns : uint8_t { kNone, kStopString, kAlways };
 enum class ReferenceWeights : uint8_t { kInitial, kEma };
@@ -332,7 +333,9 @@ struct PipelineSettings {
   double filter_low;
   int64_t filter_max_rounds;  // rounds
   double filter_spread;
+  bool free_lane_after_generation;
   bool mask_off_policy_tokens;
+  int64_t max_concurrent_prompts_per_engine;  // prompts
   int64_t max_off_policy_steps;  // steps
   int64_t max_staleness;  // versions
   int64_t max_turns;  // turns
@@ -341,6 +344,8 @@ struct PipelineSettings {
   bool overlong_filter;
   bool partial_rollout;
   int64_t partial_rollout_max_aborts;  // aborts
+  bool prompt_prefetch;
+  int64_t prompt_prefetch_size;  // prompts
   int64_t prompts_per_step;  // prompts
   int64_t queue_size;  // batches
   std::string record_path;
@@ -349,6 +354,7 @@ struct PipelineSettings {
   std::string replay_path;
   int64_t reply_timeout_ns;  // nanoseconds
   int64_t reward_timeout_ns;  // nanoseconds
+  PipelineSampleLanes sample_lanes;
   int64_t samples_per_prompt;  // samples
   PipelineScoreEvents score_events;
   int64_t total_steps;  // steps

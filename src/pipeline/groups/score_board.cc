@@ -267,6 +267,11 @@ void ScoreBoard::go_on(uint64_t sample_id) {
   --unreplied_;
 }
 
+bool ScoreBoard::is_unscored(uint64_t sample_id) const {
+  const auto found = groups_.find(ordinal_of(sample_id));
+  return found != groups_.end() && found->second.slots[slot_of(sample_id)].waiting;
+}
+
 std::vector<SamplePtr> ScoreBoard::waiting() const {
   std::vector<SamplePtr> samples;
   for (const auto& [ordinal, g] : groups_) {

@@ -91,6 +91,8 @@ class ScoreBoard {
   // Latest time of the next expire() call; none while no sample has a deadline.
   std::optional<int64_t> next_expiry() const;
   int64_t unscored() const { return unscored_; }
+  // Whether a sample waits for a reward.
+  bool is_unscored(uint64_t sample_id) const;
   // The samples that wait for a reward, by (ordinal, slot).
   std::vector<SamplePtr> waiting() const;
   // True if every open group is complete, that is, all its samples are scored.

@@ -30,6 +30,13 @@ PromptSupply::PromptSupply(Control& control, LoadedModel& model, int64_t max_mod
     const PromptFile::Order order{settings.data.shuffle, settings.data.shuffle_seed};
     data_ = std::make_unique<PromptFile>(fs, path, order);
   }
+  if (settings.pipeline.prompt_prefetch) {
+    const auto read = [this](uint64_t ordinal, const PromptLimits& limits) {
+      return data_->draw(ordinal, model_, limits);
+    };
+    ahead_ = std::make_unique<PromptPrefetch>(read, settings.pipeline.prompt_prefetch_size,
+                                              model.runtime().cpus());
+  }
   if (!eval.empty()) eval_ = std::make_unique<PromptFile>(fs, eval, PromptFile::Order{});
 }
 
@@ -46,7 +53,9 @@ PromptSupply::Drawn PromptSupply::draw(uint64_t ordinal, int64_t count, int64_t 
   Drawn out;
   if (data_ != nullptr) {
     for (int64_t i = 0; i < count; ++i) {
-      out.prompts.push_back(data_->draw(ordinal + static_cast<uint64_t>(i), model_, limits()));
+      const uint64_t at = ordinal + static_cast<uint64_t>(i);
+      out.prompts.push_back(ahead_ != nullptr ? ahead_->take(at, limits())
+                                              : data_->draw(at, model_, limits()));
     }
     return out;
   }

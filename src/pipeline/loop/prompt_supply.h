@@ -11,6 +11,7 @@
 
 #include "core/function_ref.h"
 #include "pipeline/loop/control.h"
+#include "pipeline/prompts/prompt_prefetch.h"
 #include "pipeline/prompts/prompt_source.h"
 
 namespace rl {
@@ -39,6 +40,9 @@ class PromptSupply {
   // The same, except that from a feed there may be fewer, but at least one.
   Drawn draw_some(uint64_t ordinal, int64_t count) { return draw(ordinal, count, 1); }
 
+  // Prompts that pipeline.prompt_prefetch had ready; 0 without it.
+  int64_t num_prefetched() const { return ahead_ != nullptr ? ahead_->num_ready() : 0; }
+
   uint64_t digest() const { return data_ != nullptr ? data_->digest() : 0; }
   // 0 for a feed.
   uint64_t epoch_of(uint64_t ordinal) const;
@@ -61,10 +65,11 @@ class PromptSupply {
   Control& control_;
   LoadedModel& model_;
   const int64_t max_model_len_;
-  std::unique_ptr<PromptFile> data_;  // null: the host feeds
-  std::unique_ptr<PromptFile> eval_;  // null: there are no evaluations
-  PromptFeed feed_;                   // under control's lock
-  std::mutex feed_mutex_;             // rows are numbered in the order fed
+  std::unique_ptr<PromptFile> data_;       // null: the host feeds
+  std::unique_ptr<PromptPrefetch> ahead_;  // null: prompts are read when they are drawn
+  std::unique_ptr<PromptFile> eval_;       // null: there are no evaluations
+  PromptFeed feed_;                        // under control's lock
+  std::mutex feed_mutex_;                  // rows are numbered in the order fed
 };
 
 }  // namespace rl

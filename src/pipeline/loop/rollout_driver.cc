@@ -44,6 +44,13 @@ bool RolloutDriver::generates() const { return is_rl(settings().algo.objective);
 
 int64_t RolloutDriver::draw(int64_t count, bool all) {
   if (source_ended_) return 0;
+  const int64_t start = now();
+  const int64_t drawn = open_drawn(count, all);
+  step_.times.drawing_ns += now() - start;
+  return drawn;
+}
+
+int64_t RolloutDriver::open_drawn(int64_t count, bool all) {
   const ScopedSpan span(&uses_.model.runtime().tracer(), "pipeline.draw", TraceLane::kPipeline);
   int64_t drawn = 0;
   for (; drawn < count && !reopened_.empty(); ++drawn, reopened_.pop_front()) {
@@ -65,6 +72,11 @@ void RolloutDriver::open(const Prompt& prompt, uint64_t ordinal) {
   } else {
     uses_.scoring.add_given(ordinal, prompt);
   }
+}
+
+bool RolloutDriver::can_generate() {
+  if (!settings().pipeline.free_lane_after_generation) uses_.scoring.free_lanes();
+  return uses_.generation.can_advance();
 }
 
 Turn RolloutDriver::generate() {

@@ -47,7 +47,7 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
   FlowGroups groups() override { return uses_.scoring.groups(); }
   int64_t draw(int64_t count, bool all) override;
   bool source_ended() override { return source_ended_; }
-  bool can_generate() override { return uses_.generation.can_advance(); }
+  bool can_generate() override;
   bool generating() override { return uses_.generation.active(); }
   Turn generate() override;
   bool decide() override;
@@ -64,6 +64,7 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
  private:
   const Settings& settings() const { return uses_.control.settings(); }
   int64_t now() const { return uses_.model.runtime().clock().now_ns(); }
+  int64_t open_drawn(int64_t count, bool all);
   void open(const Prompt& prompt, uint64_t ordinal);
 
   const Uses uses_;

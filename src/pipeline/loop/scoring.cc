@@ -292,6 +292,12 @@ bool Scoring::run(PipelineState state, Purpose purpose) {
   return true;
 }
 
+void Scoring::free_lanes() {
+  const Control::Lock lock = control_.lock();
+  control_.schedule(lock).look();
+  phases_.engine()->free_lanes([&](uint64_t id) { return !steps_.board().is_unscored(id); });
+}
+
 bool Scoring::decide(Purpose purpose) {
   ScoreBoard& of = board(purpose);
   if (phases_.reward() != nullptr) score_with_reward_model(of);

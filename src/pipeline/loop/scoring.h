@@ -75,6 +75,8 @@ class Scoring {
   // Waits until every open group is complete, with the loop in this state. False if the loop is to
   // end first.
   bool run(PipelineState state, Purpose purpose);
+  // Frees the lanes of samples that wait for no reward any more.
+  void free_lanes();
   // Drops groups whose deadline has passed, and notifies. Whether every open group is complete.
   bool decide(Purpose purpose);
   // The next deadline of a sample of a step.

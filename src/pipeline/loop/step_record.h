@@ -18,10 +18,11 @@ struct StepRecord {
 
     MetricList metrics() const;
   };
-  // Durations but for `begin`. Each moment of the loop's thread counts for one of the first three
+  // Durations but for `begin`. Each moment of the loop's thread counts for one of the first four
   // at most.
   struct Times {
     int64_t begin = 0;
+    int64_t drawing_ns = 0;
     int64_t generating_ns = 0;  // replies that nothing else could go on without included
     int64_t scoring_ns = 0;     // while nothing could be generated or trained
     int64_t training_ns = 0;
@@ -32,6 +33,7 @@ struct StepRecord {
   Filtered filtered;
   Times times;
   EngineStats engine_before;
+  int64_t prefetched_before = 0;
   MetricList trained;    // of the batch
   TrainMetrics update;   // of the optimizer steps
   bool applied = false;  // the update changed weights

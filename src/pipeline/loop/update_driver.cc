@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/loop/flow_metrics.h"
@@ -66,6 +67,7 @@ void UpdateDriver::apply_options() {
 void UpdateDriver::begin_step() {
   step() = {};
   step().times.begin = now();
+  step().prefetched_before = run_.prompts.num_prefetched();
   if (EngineSet* const engine = run_.phases.engine(); engine != nullptr) {
     engine->restart_peak();
     step().engine_before = engine->stats();
@@ -258,6 +260,22 @@ void set_ledger(MetricList& m, const LedgerCounts& c) {
 
 }  // namespace
 
+// Of what brings prompts to the engine.
+MetricList UpdateDriver::supply_metrics() {
+  MetricList m;
+  if (settings().pipeline.max_concurrent_prompts_per_engine != 0) {
+    const EngineSet& engine = *run_.phases.engine();
+    m.set("pipeline/lanes_taken", static_cast<double>(engine.lanes_taken()));
+    m.set("pipeline/lanes_held", static_cast<double>(engine.lanes_held()));
+  }
+  if (settings().pipeline.prompt_prefetch) {
+    m.set("timing_s/draw", to_seconds(step().times.drawing_ns));
+    m.set("pipeline/prompts_prefetched",
+          static_cast<double>(run_.prompts.num_prefetched() - step().prefetched_before));
+  }
+  return m;
+}
+
 MetricList UpdateDriver::step_metrics() {
   const RunState& boundary = run_.progress.boundary;
   const bool generates = rollout_.generates();
@@ -271,6 +289,7 @@ MetricList UpdateDriver::step_metrics() {
   const RankBatches& batches = rollout_.batches();
   set_ledger(m, batches.alone() ? run_.scoring.ledger(run_.control.lock()) : boundary.ledger);
   if (generates_ahead(settings())) m.append(flow_metrics(run_.scoring.groups(), step.times));
+  m.append(supply_metrics());
   m.append(run_.checkpoints.metrics());
   if (generates) {
     step.engine_before = batches.sum(step.engine_before);

@@ -39,6 +39,7 @@ class UpdateDriver final : public UpdatePort {
   void finish(UpdateResult done);
   LedgerCounts close_batch(const Control::Lock& lock);
   std::shared_ptr<StepEvent> commit();
+  MetricList supply_metrics();
   MetricList step_metrics();
 
   const RunParts run_;
