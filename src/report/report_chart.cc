@@ -21,7 +21,7 @@ std::string span_name(const PlotPoint& p) {
 }
 
 struct StepScales {
-  Axis x, y;
+  ChartAxis x, y;
   double left(double step) const { return x.at(step); }
   double down(double value) const { return kBottom - kInner * y.at(value); }
 };

@@ -46,7 +46,7 @@ double round_step(double least) {
   return 10 * power;
 }
 
-void set_ticks(Axis& axis, double step) {
+void set_ticks(ChartAxis& axis, double step) {
   const double first = std::ceil(axis.low / step - 1e-6);
   for (double k = first; k * step <= axis.high + 1e-6 * step; ++k) axis.ticks.push_back(k * step);
 }
@@ -84,7 +84,7 @@ std::string format_seconds(double seconds) {
 constexpr double kMinSpread = 1e-9;
 constexpr double kMinSize = 1e-100;
 
-Axis value_axis(double low, double high, int num_ticks) {
+ChartAxis value_axis(double low, double high, int num_ticks) {
   if (std::fabs(low) < kMinSize) low = 0;
   if (std::fabs(high) < kMinSize) high = 0;
   if (low >= 0 && low < 0.7 * high) low = 0;
@@ -96,14 +96,14 @@ Axis value_axis(double low, double high, int num_ticks) {
     high += room;
   }
   const double step = round_step((high - low) / num_ticks);
-  Axis axis{std::floor(low / step + 1e-9) * step, std::ceil(high / step - 1e-9) * step, {}};
+  ChartAxis axis{std::floor(low / step + 1e-9) * step, std::ceil(high / step - 1e-9) * step, {}};
   set_ticks(axis, step);
   return axis;
 }
 
-Axis step_axis(double first, double last, int num_ticks) {
+ChartAxis step_axis(double first, double last, int num_ticks) {
   if (first == last) return {first - 1, last + 1, {first}};
-  Axis axis{first, last, {}};
+  ChartAxis axis{first, last, {}};
   set_ticks(axis, std::max(1.0, round_step((last - first) / num_ticks)));
   return axis;
 }

@@ -12,7 +12,7 @@ std::string format_bytes(uint64_t bytes);    // 2.87 GiB
 std::string format_seconds(double seconds);  // 0.31 s, 4 min 12 s, 2 h 5 min
 
 // A range with round ticks: low <= every tick <= high.
-struct Axis {
+struct ChartAxis {
   double low = 0, high = 1;
   std::vector<double> ticks;
   // Position of a value: 0 at low, 1 at high.
@@ -20,8 +20,8 @@ struct Axis {
 };
 // An axis that covers [low, high] with about num_ticks ticks. Values of one sign that differ enough
 // in size get an axis that includes 0. A single value gets room around it.
-Axis value_axis(double low, double high, int num_ticks);
+ChartAxis value_axis(double low, double high, int num_ticks);
 // Whole numbers from first to last.
-Axis step_axis(double first, double last, int num_ticks);
+ChartAxis step_axis(double first, double last, int num_ticks);
 
 }  // namespace rl

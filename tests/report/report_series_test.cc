@@ -144,7 +144,7 @@ TEST(Numbers, EveryRangeHasAnAxisThatHoldsIt) {
                                                                         {100, 101},
                                                                         {-7, 12},
                                                                         {1e-5, 1e-5}}) {
-    const Axis a = value_axis(low, high, 4);
+    const ChartAxis a = value_axis(low, high, 4);
     EXPECT_LT(a.low, a.high);
     EXPECT_GE(a.at(low), -1e-9) << low << " " << high;
     EXPECT_LE(a.at(high), 1 + 1e-9) << low << " " << high;

@@ -1,4 +1,5 @@
-// What the emulated GPU counts, and a real one does not: what lives on the device, and copies.
+// What the emulated GPU knows and a real one does not: what lives on the device, copies, and
+// whether a handle is that of a stream.
 #include <gtest/gtest.h>
 
 #include "cuda/device_data.h"
@@ -6,17 +7,18 @@
 #include "pipeline/run_rig.h"
 #include "pipeline/session/device_tensors.h"
 #include "reference/host_parts.h"
+#include "support/expect_error.h"
 
 namespace rl::testing {
 namespace {
 
-class EmulatedCounts : public ::testing::Test {
+class EmulatedFacts : public ::testing::Test {
  protected:
-  EmulatedCounts() { emulated::restart(0); }
-  ~EmulatedCounts() override { emulated::restart(0); }
+  EmulatedFacts() { emulated::restart(0); }
+  ~EmulatedFacts() override { emulated::restart(0); }
 };
 
-TEST_F(EmulatedCounts, NothingIsLeftOnTheDeviceAfterARun) {
+TEST_F(EmulatedFacts, NothingIsLeftOnTheDeviceAfterARun) {
   const TempDir dir;
   OptionSet options = options_with(dir, {});
   options.set_i64("pipeline.total_steps", 1);
@@ -31,7 +33,7 @@ TEST_F(EmulatedCounts, NothingIsLeftOnTheDeviceAfterARun) {
 
 // The sum of squares crosses to the host, and the values go where the weight is: they are not
 // looked at in the host's memory.
-TEST_F(EmulatedCounts, FiniteValuesOfTheDeviceAreCopiedOnce) {
+TEST_F(EmulatedFacts, FiniteValuesOfTheDeviceAreCopiedOnce) {
   Parts parts(emulated_gpu(), {});
   const char* const name = Parts::kNorm;
   const auto count = static_cast<size_t>(copy_weight(*parts.model, name)->num_elements());
@@ -44,6 +46,15 @@ TEST_F(EmulatedCounts, FiniteValuesOfTheDeviceAreCopiedOnce) {
     set_weights(*parts.model, {&named, 1});
     EXPECT_EQ(emulated::calls("cudaMemcpyAsync") - before, 2);
   }
+}
+
+TEST_F(EmulatedFacts, AHandleOfNoStreamIsTheHostsMistake) {
+  Parts parts(emulated_gpu(), {});
+  int no_stream = 0;
+  const Error error = expect_error(Code::kInvalidArgument,
+                                   [&] { parts.model->runtime().compute().follow(&no_stream); });
+  EXPECT_TRUE(contains(error.message, "the stream is none of device 0")) << error.message;
+  parts.step();  // nothing is lost
 }
 
 }  // namespace
