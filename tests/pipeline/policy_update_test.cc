@@ -200,6 +200,30 @@ TEST(PolicyUpdate, AbandonedBeforeAStepItHasChangedNothing) {
   EXPECT_TRUE(contains(e.message, "failed after 1 of 2 optimizer steps"));
 }
 
+// With one optimizer step there is no half-trained model to undo.
+TEST(PolicyUpdate, ACopyOfTheWeightsIsTakenForSeveralOptimizerSteps) {
+  const auto copies = [](Texts texts) {
+    texts.push_back("trainer.weights_backup=true");
+    Bench b(texts);
+    const ComputeLease compute(b.model->runtime(), "a test");
+    const LoadedModel::WriteLease write(*b.model, 0);
+    const std::vector<SamplePtr> batch = foreign_batch();
+    const ScoredLists lists(batch);
+    b.update->begin(lists.view(), 0);
+    const bool copied = b.update->has_copy();
+    while (b.update->next()) {
+    }
+    b.update->finish();
+    EXPECT_FALSE(b.update->has_copy());
+    return copied;
+  };
+  EXPECT_FALSE(copies({}));
+  EXPECT_TRUE(copies({"trainer.num_minibatches=2"}));
+  EXPECT_TRUE(copies({"trainer.epochs=2"}));
+  EXPECT_TRUE(copies({"algo.advantage=gae"}));
+  EXPECT_TRUE(copies({"algo.advantage=gae", "algo.critic_warmup_steps=1"})) << "the critic's steps";
+}
+
 TEST(PolicyUpdate, WhileTheCriticWarmsUpThePolicyStays) {
   Bench b({"algo.advantage=gae", "algo.critic_warmup_steps=1", "critic.optimizer.lr=1e-2"});
   EXPECT_GT(b.update->memory().size(), b.update->trainer().memory().size());

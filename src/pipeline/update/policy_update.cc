@@ -105,11 +105,13 @@ void PolicyUpdate::pack_reference() {
 void PolicyUpdate::begin_policy(const PreparedBatch& batch) {
   trainer_->begin(batch.train);
   pack_reference();
-  back_up();
 }
 
+// Nobody can end an update between two optimizer steps if it has one. It is published at once, and
+// what fails meanwhile, such as the device, would not let it be undone either.
 void PolicyUpdate::back_up() {
-  if (backup_.reserved()) trainer_->back_up(backup_, trained_critic());
+  const bool several = critic_ != nullptr || trainer_->planned_steps() > 1;
+  if (backup_.reserved() && several) trainer_->back_up(backup_, trained_critic());
 }
 
 // An error here leaves the model half-trained, and the error that led here is the one to report.
@@ -166,6 +168,7 @@ void PolicyUpdate::begin(const ScoredSamples& batch, uint64_t steps_done) {
     cut_.count(update->cut, update->batch.metrics);
   });
   if (update->trains_policy) begin_policy(update->batch);
+  back_up();
   current_ = std::move(update);
 }
 
@@ -179,6 +182,7 @@ void PolicyUpdate::begin_given(std::span<const SamplePtr> samples, std::span<con
     cut_.count(update->cut, update->batch.metrics);
   });
   if (update->trains_policy) begin_policy(update->batch);
+  back_up();
   current_ = std::move(update);
 }
 
@@ -335,13 +339,7 @@ UpdateResult PolicyUpdate::apply() {
   InProgress update(model_, *trainer_);
   update.batch = std::move(held_->batch);
   held_.reset();
-  back_up();
-  try {
-    trainer_->apply();
-  } catch (...) {
-    undo();
-    throw;
-  }
+  trainer_->apply();
   return finish(update);
 }
 
