@@ -106,11 +106,30 @@ TEST(Workspace, RegionsHaveTheBytesOfTheirBuffers) {
       SavedActivations::bytes(s.config, s.compute(), rows),
       ForwardBuffers::bytes(s.config, s.kv, o.limits(rows), 2),
       BackwardBuffers::bytes(s.config, s.kv, rows, 2),
-      HeadBuffers::bytes(s.config, s.compute(), 12, true),
+      0,  // of the head beyond those: 12 rows of it fit in them
       static_cast<uint64_t>(all_kv_blocks(s, o)) * s.kv.block_bytes()};
   ASSERT_GE(plan.regions().size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i)
     EXPECT_EQ(plan.regions()[i].bytes, expected[i]) << plan.regions()[i].name;
+}
+
+// The head's buffers begin behind what the head hands to the backward.
+TEST(Workspace, ALargeHeadHasAPlaceBeyondTheBackward) {
+  TrainRig rig({}, {});
+  ModelConfig config = rig.model().config();
+  config.vocab *= 8;
+  const Compute& compute = rig.model().compute();
+  const TrainShape s{config, rig.model().kv_shape(), compute.num_threads(), compute.device()};
+  StepOptions o = options_of(100, 31, {});
+  o.logprob_chunk_tokens = 100;
+  const BatchLimits rows = o.limits(o.train_rows());
+  const uint64_t backward = BackwardBuffers::bytes(s.config, s.kv, rows, s.num_threads);
+  const uint64_t before = BackwardBuffers(s.config, s.kv, rows, s.num_threads, nullptr).free_before;
+  const uint64_t head = HeadBuffers::bytes(s.config, s.compute(), o.head_rows(), true);
+  ASSERT_GT(before + head, backward);
+  const ArenaPlan plan = plan_train_buffers(s, o);
+  EXPECT_EQ(names_of(plan)[3], "head buffers beyond backward");
+  EXPECT_EQ(plan.regions()[3].bytes, before + head - backward);
 }
 
 // A forward-only pass lies over the regions of training, and only what it has beyond them is added.
@@ -160,7 +179,7 @@ TEST(Workspace, ARowTeacherPlansItsOwnShape) {
   StepOptions o = options_of(100, 31, {.pad_to = 8});
   o.logprob_chunk_tokens = 12;
   const uint64_t forward = ForwardBuffers::bytes(s.config, s.kv, o.limits(100), 2);
-  const uint64_t kv = static_cast<uint64_t>(all_kv_blocks(s, o)) * s.kv.block_bytes();
+  const uint64_t kv = static_cast<uint64_t>(all_kv_blocks(s, o)) * forward_kv(s.kv).block_bytes();
   const uint64_t hidden = 100 * static_cast<uint64_t>(s.config.hidden) * sizeof(float);
   const uint64_t head = HeadBuffers::bytes(s.config, s.compute(), 12, false);
   const auto expect_near = [](uint64_t seen, uint64_t sum) {
