@@ -604,11 +604,12 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  *
  * A batch that one rank refuses is refused by all, and nothing has changed. When the pipeline of a
  * rank is stopped, the others end before their next step. What fails on one rank later, such as a
- * step that rl_trainer_cancel ends, ends the run of all: calls that ranks make together fail from
- * then on and name the same rank in RL_ERROR_LOCATION, as "rank 1". So do a rank or a pipeline of
- * it that is destroyed while others wait for it, and one that does not come within comm.timeout_ns,
- * evaluations and checkpoints of rank 0 included. Ranks of such a run can only be destroyed; a run
- * begins anew from a checkpoint. */
+ * step that rl_trainer_cancel ends, ends the run of all: calls that ranks make together are from
+ * then on RL_RANK_LOST, or RL_INCOMPATIBLE if ranks made different calls, and name the same rank in
+ * RL_ERROR_LOCATION, as "rank 1". So do a rank or a pipeline of it that is destroyed while others
+ * wait for it, and one that does not come within comm.timeout_ns, evaluations and checkpoints of
+ * rank 0 included. Ranks of such a run can only be destroyed; a run begins anew from a checkpoint.
+ */
 
 /* Creates another rank of the run of a runtime, with its options and its services of the host. Each
  * rank but 0, which is the runtime that rl_runtime_create made, is created once.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A program of another language prints what its model in C prints, times and rates apart. Why there
-is no GPU may differ: one of the two may lie beside the plugin.
+"""A program of another language prints what its model in C prints, times and rates apart. One of the
+two may lie beside the plugins: why there is no GPU may differ, and whether there is gloo.
 
 usage: same_output.py PROGRAM REFERENCE [ARGUMENT...]
 """
@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-NO_GPU = re.compile(rb"(feature cuda +cuda: unavailable, because ).+")
+BY_PLACE = re.compile(rb"(feature cuda +cuda: unavailable, because |feature gloo +).+")
 
 
 def lines(*command):
@@ -16,7 +16,7 @@ def lines(*command):
     if done.returncode != 0 or not done.stdout:
         text = done.stderr.decode(errors="replace")
         sys.exit(f"{command[0]} ended with {done.returncode}: {text}")
-    return [NO_GPU.sub(rb"\1", line) for line in done.stdout.split(b"\n")
+    return [BY_PLACE.sub(rb"\1", line) for line in done.stdout.split(b"\n")
             if not line.startswith((b"  timing_s/", b"  perf/"))]
 
 
