@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A program of another language prints what its model in C prints, times and rates apart. One of the
-two may lie beside the plugins: why there is no GPU may differ, and whether there is gloo.
+"""A program of another language prints what its model in C prints, times and rates apart. One of
+the two may lie beside the plugins: why there is no GPU may differ, and whether there is gloo.
 
 usage: same_output.py PROGRAM REFERENCE [ARGUMENT...]
 """
