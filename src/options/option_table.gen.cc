@@ -2518,8 +2518,7 @@ constexpr OptionInfo kOptions[] = {
      "copied to host memory, and an update that fails or is stopped after an optimizer step is "
      "undone: weights, version and states are those before it. Without it such a model is "
      "half-trained until it is published as it is or a checkpoint is loaded. It takes the time "
-     "of the copy, but for updates of a single optimizer step, which cannot end half-way. With "
-     "runtime.device = cpu the copy counts in runtime.memory_budget_bytes.",
+     "of the copy. With runtime.device = cpu the copy counts in runtime.memory_budget_bytes.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "Relax disable-weights-backuper"},
 };

@@ -107,11 +107,8 @@ void PolicyUpdate::begin_policy(const PreparedBatch& batch) {
   pack_reference();
 }
 
-// Nobody can end an update between two optimizer steps if it has one. It is published at once, and
-// what fails meanwhile, such as the device, would not let it be undone either.
 void PolicyUpdate::back_up() {
-  const bool several = critic_ != nullptr || trainer_->planned_steps() > 1;
-  if (backup_.reserved() && several) trainer_->back_up(backup_, trained_critic());
+  if (backup_.reserved()) trainer_->back_up(backup_, trained_critic());
 }
 
 // An error here leaves the model half-trained, and the error that led here is the one to report.
@@ -339,7 +336,13 @@ UpdateResult PolicyUpdate::apply() {
   InProgress update(model_, *trainer_);
   update.batch = std::move(held_->batch);
   held_.reset();
-  trainer_->apply();
+  back_up();
+  try {
+    trainer_->apply();
+  } catch (...) {
+    undo();
+    throw;
+  }
   return finish(update);
 }
 

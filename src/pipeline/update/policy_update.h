@@ -103,10 +103,9 @@ class PolicyUpdate {
   // Ends the update between two calls of next(). True if no optimizer step was applied, or those
   // that were are undone: then nothing has changed. Otherwise the model is half-trained.
   bool abandon();
-  // With trainer.weights_backup: an update that an error or abandon() ends is undone. Those of
-  // several optimizer steps have a copy meanwhile.
+  // With trainer.weights_backup: an update that an error or abandon() ends is undone.
   bool has_backup() const { return backup_.reserved(); }
-  bool has_copy() const { return backup_.taken(); }
+  bool has_copy() const { return backup_.taken(); }  // of the update in progress
   // A step of which no sample is left: no model changes, but the metrics are those of every step.
   UpdateResult without_samples();
 
