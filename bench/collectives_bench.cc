@@ -67,12 +67,13 @@ double milliseconds(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
 int main(int argc, char** argv) {
   const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
-  std::printf("ranks    MB  in place ms  copied ms\n");
+  std::printf("ranks        MB  in place ms  copied ms\n");
   for (const int size : {2, 4}) {
     for (const size_t count : {size_t{1} << 18, size_t{1} << 22, size_t{1} << 24}) {
-      const Times times = measure(size, quick ? count >> 12 : count, quick ? 3 : 20);
-      std::printf("%5d %5zu %12.2f %10.2f\n", size, count >> 18, milliseconds(times.in_place_ns),
-                  milliseconds(times.copying_ns));
+      const size_t measured = quick ? count >> 12 : count;
+      const Times times = measure(size, measured, quick ? 3 : 20);
+      std::printf("%5d %9.3f %12.2f %10.2f\n", size, static_cast<double>(measured) / (1 << 18),
+                  milliseconds(times.in_place_ns), milliseconds(times.copying_ns));
     }
   }
   return 0;

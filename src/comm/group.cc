@@ -161,8 +161,10 @@ bool Group::reduce_in_place(Call& call, const Values& values, Reduction reductio
     call.send(r, part_of(values, piece_of(values.count, r, size())));
     call.receive(r, target);
   }
+  std::vector<const std::byte*> parts;
+  parts.reserve(static_cast<size_t>(size()));  // the callback may throw nothing
   return call.step_in_place([&](std::span<const std::byte* const> others) {
-    std::vector<const std::byte*> parts(others.begin(), others.end());
+    parts.assign(others.begin(), others.end());
     parts.insert(parts.begin() + rank_, target.data());
     reduce_in_rank_order(reduction, parts, {target.data(), own.count(), values.element});
   });

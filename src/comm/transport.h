@@ -2,7 +2,8 @@
 // on it once, in comm/group.h, so that their results do not depend on the backend.
 //
 // A transport belongs to one rank. It fails as a whole: the first failure of any rank is that of
-// all ranks, which name the same rank from then on. A failed transport can only be destroyed.
+// all ranks, which name the same rank from then on. Of failures in several processes at one moment
+// each keeps the one that it learned first. A failed transport can only be destroyed.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -43,7 +43,20 @@ struct Operation {
         return group.start_broadcast(of(values), kind % group.size());
     }
   }
-  void call(Group& group) { start(group).wait(); }
+  void call(Group& group) {
+    switch (kind) {
+      case 0:
+        return group.all_reduce(of(values));
+      case 1:
+        return group.reduce_scatter(of(values), Reduction::kMax);
+      case 2:
+        return group.all_gather(of(values));
+      case 3:
+        return group.all_to_all(of_const(values), of(target));
+      default:
+        return group.broadcast(of(values), kind % group.size());
+    }
+  }
   bool same(const Operation& other) const {
     return same_bits(values, other.values) && same_bits(target, other.target);
   }

@@ -143,11 +143,23 @@ TEST(Watch, AFarewellDoesNotEndACallThatTheRankCameTo) {
 TEST(Watch, TheFirstFailureIsThatOfAll) {
   Ranks ranks(3);
   ranks.watches[1]->fail({1, "the disk is full"});
+  EXPECT_EQ(Waiting("a call", {1}).wait(*ranks.watches[2]).message, "the disk is full");
   ranks.watches[2]->fail({2, "another"});
-  const Error error = expect_error(Code::kRankLost, [&] { ranks.watches[0]->raise(0, "none"); });
-  EXPECT_TRUE(error.message == "the disk is full" || error.message == "another") << error.message;
-  const Error own = expect_error(Code::kRankLost, [&] { ranks.watches[1]->raise(0, "none"); });
-  EXPECT_EQ(own.message, "the disk is full");
+  for (int r = 0; r < 3; ++r) {
+    Watch& watch = *ranks.watches[static_cast<size_t>(r)];
+    EXPECT_EQ(Waiting("a call", {(r + 1) % 3}).wait(watch).message, "the disk is full");
+  }
+}
+
+// A group of one rank exchanges nothing.
+TEST(Watch, ACallWithoutPartnersIsNeverLate) {
+  Ranks ranks(2);
+  WatchedCall alone{0, "a call", real_clock().now_ns() - 1, {}, [] { FAIL() << "it was stopped"; }};
+  ranks.watches[0]->begin(alone);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ranks.watches[0]->end(alone);
+  Waiting other("another", {1}, 50 * kMillisecondNs);
+  EXPECT_EQ(other.wait(*ranks.watches[0]).location, "rank 1");
 }
 
 TEST(Watch, BytesThatNoRankSendsAreALoss) {

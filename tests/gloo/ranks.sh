@@ -69,11 +69,14 @@ start() {
   done
 }
 
+# Of the store: below the ports that the system gives out, another for another run.
+readonly port=$((20000 + $$ % 10000))
+
 # The places to meet, in turn: a directory, and a store of rank 0.
 place_of() {
   local host=127.0.0.1
   [[ $RL_NAMESPACES == yes ]] && host=10.77.0.1
-  if (($1 % 2 == 0)); then echo "file:$work/meeting"; else echo "tcp:$host:29511"; fi
+  if (($1 % 2 == 0)); then echo "file:$work/meeting"; else echo "tcp:$host:$port"; fi
 }
 
 # await RANK WORD: until the rank's output has a line that begins so, for 30 s.

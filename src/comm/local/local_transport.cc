@@ -171,8 +171,9 @@ class Running {
       all.push_back(found->second);
     }
     if (all.size() < exchange_.in.size()) return;
-    has_read_ = true;
     std::vector<const std::byte*> addresses;
+    addresses.reserve(all.size());
+    has_read_ = true;
     for (Message* const message : all) {
       message->state = MessageState::kCopying;
       addresses.push_back(message->bytes.data());

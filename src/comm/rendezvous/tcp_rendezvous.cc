@@ -25,26 +25,24 @@ struct StorePacket {
   std::string card;
 };
 
-std::span<std::byte> bytes_of(std::string& text) {
-  return {reinterpret_cast<std::byte*>(text.data()), text.size()};
-}
-
 bool send_packet(const Socket& socket, const StorePacket& packet, int64_t deadline_ns) {
   std::string bytes =
       PacketWriter().u32(kMagic).u32(packet.kind).u32(packet.rank).text(packet.card).bytes();
-  return send_all(socket, bytes_of(bytes), deadline_ns);
+  return send_all(socket, std::as_bytes(std::span(bytes)), deadline_ns);
 }
 
 std::optional<StorePacket> receive_packet(const Socket& socket, int64_t deadline_ns) {
   std::string head(16, '\0');
-  if (!receive_all(socket, bytes_of(head), deadline_ns)) return std::nullopt;
+  if (!receive_all(socket, std::as_writable_bytes(std::span(head)), deadline_ns))
+    return std::nullopt;
   PacketReader reader(head);
   if (reader.u32() != kMagic) return std::nullopt;
   StorePacket out{reader.u32(), reader.u32(), ""};
   const uint32_t size = reader.u32();
   if (size > kMaxBytes) return std::nullopt;
   out.card.resize(size);
-  if (!receive_all(socket, bytes_of(out.card), deadline_ns)) return std::nullopt;
+  if (!receive_all(socket, std::as_writable_bytes(std::span(out.card)), deadline_ns))
+    return std::nullopt;
   return out;
 }
 

@@ -17,10 +17,6 @@ constexpr uint32_t kMagic = 0x524c4731;  // "RLG1"
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMaxText = 1 << 16;
 
-std::span<std::byte> bytes_of(std::string& text) {
-  return {reinterpret_cast<std::byte*>(text.data()), text.size()};
-}
-
 bool is_over(int64_t deadline_ns) {
   return deadline_ns >= 0 && real_clock().now_ns() >= deadline_ns;
 }
@@ -82,13 +78,14 @@ class Meeting {
                             .u32(static_cast<uint32_t>(place_.size))
                             .u32(static_cast<uint32_t>(place_.rank))
                             .bytes();
-    return send_all(socket, bytes_of(bytes), place_.deadline_ns);
+    return send_all(socket, std::as_bytes(std::span(bytes)), place_.deadline_ns);
   }
 
   // The other's number; nothing if it is no rank.
   std::optional<int> receive_greeting(const Socket& socket) {
     std::string bytes(16, '\0');
-    if (!receive_all(socket, bytes_of(bytes), place_.deadline_ns)) return std::nullopt;
+    if (!receive_all(socket, std::as_writable_bytes(std::span(bytes)), place_.deadline_ns))
+      return std::nullopt;
     PacketReader reader(bytes);
     if (reader.u32() != kMagic) return std::nullopt;
     const uint32_t version = reader.u32(), size = reader.u32(), rank = reader.u32();
@@ -132,17 +129,20 @@ std::vector<std::string> swap_texts(const MeetingPlace& place, const std::vector
   for (size_t rank = 0; rank < links.size(); ++rank) {
     if (!links[rank].is_open()) continue;
     std::string bytes = PacketWriter().text(texts[rank]).bytes();
-    require(send_all(links[rank], bytes_of(bytes), place.deadline_ns), rank);
+    require(send_all(links[rank], std::as_bytes(std::span(bytes)), place.deadline_ns), rank);
   }
   std::vector<std::string> out(links.size());
   for (size_t rank = 0; rank < links.size(); ++rank) {
     if (!links[rank].is_open()) continue;
     std::string head(4, '\0');
-    require(receive_all(links[rank], bytes_of(head), place.deadline_ns), rank);
+    require(receive_all(links[rank], std::as_writable_bytes(std::span(head)), place.deadline_ns),
+            rank);
     const uint32_t size = PacketReader(head).u32();
     require(size <= kMaxText, rank);
     out[rank].resize(size);
-    require(receive_all(links[rank], bytes_of(out[rank]), place.deadline_ns), rank);
+    require(
+        receive_all(links[rank], std::as_writable_bytes(std::span(out[rank])), place.deadline_ns),
+        rank);
   }
   return out;
 }

@@ -48,10 +48,6 @@ Socket make_waker() {
   return waker;
 }
 
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
 }  // namespace
 
 void raise_failure(const RankFailure& failure) {
@@ -93,6 +89,7 @@ Watch::~Watch() {
 void Watch::begin(WatchedCall& call) {
   const std::lock_guard lock(mutex_);
   if (failure_) raise_failure(*failure_);
+  if (call.partners.empty()) return;  // it waits for nobody
   Watched watched{&call, {call.channel, {}}};
   for (const int partner : call.partners) {
     watched.running.partners.push_back({partner, ++begun_[{partner, call.channel}]});
@@ -283,7 +280,8 @@ void Watch::write_links() {
   for (Link& each : links_) {
     while (each.socket.is_open() && !each.outgoing.empty()) {
       size_t moved = 0;
-      if (send_some(each.socket, bytes_of(each.outgoing), moved) != Progress::kDone) break;
+      if (send_some(each.socket, std::as_bytes(std::span(each.outgoing)), moved) != Progress::kDone)
+        break;
       each.outgoing.erase(0, moved);
     }
     // After the farewell the other end answers by closing.

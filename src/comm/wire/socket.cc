@@ -161,7 +161,11 @@ Socket connect_to(const Endpoint& endpoint, int64_t deadline_ns) {
 Socket accept_from(const Socket& listener, int64_t deadline_ns) {
   while (wait_for(listener, POLLIN, deadline_ns)) {
     Socket socket(accept4(listener.fd(), nullptr, nullptr, kFlags));
-    if (!socket.is_open()) continue;  // it left again
+    if (!socket.is_open()) {  // it left again, or the system has no descriptor for it
+      if (deadline_ns >= 0 && real_clock().now_ns() >= deadline_ns) return Socket();
+      poll(nullptr, 0, 1);  // a full table is not asked again at once
+      continue;
+    }
     set_option(socket.fd(), IPPROTO_TCP, TCP_NODELAY);
     return socket;
   }

@@ -30,7 +30,6 @@ struct CudaPlugin {
   const Device& (*device)(int index, bool ranges);
 };
 
-using CudaPluginEntry = const CudaPlugin* (*)();
 inline constexpr const char* kCudaPluginEntry = "rl_cuda_plugin";
 
 }  // namespace rl
