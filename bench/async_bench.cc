@@ -13,19 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "bench/host_program.h"
 #include "rl.h"
 
 namespace {
 
+using rl::bench::call;
 using Texts = std::vector<std::pair<std::string, std::string>>;
-
-template <typename F, typename... Args>
-void call(F* function, Args... args) {
-  rl_error* error = nullptr;
-  if (function(args..., &error) == RL_OK) return;
-  const std::unique_ptr<rl_error, decltype(&rl_error_release)> owner(error, rl_error_release);
-  throw std::runtime_error(rl_error_text(error, RL_ERROR_SUMMARY, nullptr));
-}
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -237,26 +231,8 @@ void write(const std::string& path, const Result& r) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string model, out;
-  bool quick = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--quick")
-      quick = true;
-    else if (name == "--model" && i + 1 < argc)
-      model = argv[++i];
-    else if (name == "--out" && i + 1 < argc)
-      out = argv[++i];
-  }
-  if (model.empty() || out.empty()) {
-    std::fprintf(stderr, "usage: async_bench --model PATH --out FILE [--quick]\n");
-    return 2;
-  }
-  try {
-    write(out, measure(model, quick ? Size{2, 8, 4, 3} : Size{4, 8, 16, 10}));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "async_bench: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  return rl::bench::host_program(
+      "async_bench", argc, argv, [](const std::string& model, const std::string& out, bool quick) {
+        write(out, measure(model, quick ? Size{2, 8, 4, 3} : Size{4, 8, 16, 10}));
+      });
 }

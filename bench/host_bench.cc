@@ -9,21 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "bench/host_program.h"
 #include "rl.h"
 
 namespace {
 
-void check(rl_status status, rl_error* error) {
-  const std::unique_ptr<rl_error, decltype(&rl_error_release)> owner(error, rl_error_release);
-  if (status != RL_OK) throw std::runtime_error(rl_error_text(error, RL_ERROR_SUMMARY, nullptr));
-}
-
-template <typename F, typename... Args>
-void call(F* function, Args... args) {
-  rl_error* error = nullptr;
-  const rl_status status = function(args..., &error);
-  check(status, error);
-}
+using rl::bench::call;
+using rl::bench::check;
 
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -196,27 +188,4 @@ void run(const std::string& model, const std::string& out, bool quick) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::string model, out;
-  bool quick = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--quick")
-      quick = true;
-    else if (name == "--model" && i + 1 < argc)
-      model = argv[++i];
-    else if (name == "--out" && i + 1 < argc)
-      out = argv[++i];
-  }
-  if (model.empty() || out.empty()) {
-    std::fprintf(stderr, "usage: host_bench --model PATH --out FILE [--quick]\n");
-    return 2;
-  }
-  try {
-    run(model, out, quick);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "host_bench: %s\n", error.what());
-    return 1;
-  }
-  return 0;
-}
+int main(int argc, char** argv) { return rl::bench::host_program("host_bench", argc, argv, run); }

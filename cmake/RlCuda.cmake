@@ -73,25 +73,15 @@ function(rl_nvcc_kernels out folder)
   set(${out} ${objects} PARENT_SCOPE)
 endfunction()
 
-# librl_cuda.so.N. It exports one function and needs no library of the toolkit. In the build tree it
-# lies in a folder of its own with a link to librl.so.N, so that only programs which load librl from
-# there see it; installed it lies beside librl.so.N.
+# librl_cuda.so.N. It needs no library of the toolkit.
 function(rl_add_cuda_plugin)
   rl_nvcc_kernels(objects ${PROJECT_BINARY_DIR}/kernels ${RL_CUDA_KERNELS})
   set(RL_CUDA_KERNEL_OBJECTS ${objects} PARENT_SCOPE)
   set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   add_library(rl_cuda SHARED ${RL_CUDA_SOURCES} ${objects})
-  set(map ${PROJECT_SOURCE_DIR}/abi/librl_cuda.map)
-  set_target_properties(rl_cuda PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${RL_SOVERSION}
-    LINK_DEPENDS ${map} LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
-  set(soname librl.so.${RL_SOVERSION})
-  add_custom_command(TARGET rl_cuda POST_BUILD
-    COMMAND ${CMAKE_COMMAND} -E create_symlink ../src/abi/${soname}
-      ${PROJECT_BINARY_DIR}/cuda/${soname})
+  rl_plugin(rl_cuda cuda ${PROJECT_BINARY_DIR}/cuda)
   target_include_directories(rl_cuda SYSTEM PRIVATE ${RL_CUDA_INCLUDE})
-  target_compile_definitions(rl_cuda PRIVATE "RL_CUDA_CODE_FOR=${RL_CUDA_CODE_FOR}"
-    RL_VERSION_TEXT="${PROJECT_VERSION}")
-  target_link_options(rl_cuda PRIVATE "-Wl,--version-script=${map}" -Wl,--exclude-libs,ALL
-    -Wl,-z,nodelete -Wl,--as-needed -Wl,--no-undefined -Wl,--gc-sections)
+  target_compile_definitions(rl_cuda PRIVATE "RL_CUDA_CODE_FOR=${RL_CUDA_CODE_FOR}")
+  target_link_options(rl_cuda PRIVATE -Wl,--gc-sections)
   target_link_libraries(rl_cuda PRIVATE rl_ops rl_algo rl_core ${RL_CUDART} ${CMAKE_DL_LIBS} rt)
 endfunction()

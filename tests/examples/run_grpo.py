@@ -169,8 +169,9 @@ def on_terminal(demo):
     expect(b"\r" in shown and b"####" in shown, f"no progress bar in {shown!r}")
 
 
-def interrupt(demo):
-    process = subprocess.Popen(demo.command("cut", 10000), stdout=subprocess.PIPE, text=True)
+def cut(demo, *more):
+    """Ctrl-C after two steps of a run into the directory "cut"."""
+    process = subprocess.Popen(demo.command("cut", 10000, *more), stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
         if line.startswith("step 2 "):
             break
@@ -178,11 +179,15 @@ def interrupt(demo):
     rest = process.stdout.read()
     expect(process.wait(timeout=120) == 0, "Ctrl-C is a clean end")
     expect("stopped after step" in rest, f"no word of the end in {rest!r}")
-    cut = json.loads((demo.directory / "cut/summary.json").read_text())
-    expect(cut["steps"] >= 2 and list((demo.directory / "cut/checkpoints").iterdir()),
+
+
+def interrupt(demo):
+    cut(demo)
+    end = json.loads((demo.directory / "cut/summary.json").read_text())
+    expect(end["steps"] >= 2 and list((demo.directory / "cut/checkpoints").iterdir()),
            "there is no checkpoint")
-    expect(cut["accuracy_after"] is None, "a run that was cut has no accuracy after")
-    steps = cut["steps"] + 2
+    expect(end["accuracy_after"] is None, "a run that was cut has no accuracy after")
+    steps = end["steps"] + 2
     resumed = demo.run("cut", steps, "--resume")
     whole = demo.run("whole", steps)
     expect(resumed["steps"] == steps, f"resumed to step {resumed['steps']} instead of {steps}")
@@ -206,15 +211,7 @@ def ranks(demo):
     again = demo.run("again", 3, "--ranks", "3")
     expect(again["weight_digest"] == three["weight_digest"], "two runs of one layout differ")
     expect(three["weight_digest"] != one["weight_digest"], "the order of sums")
-    process = subprocess.Popen(demo.command("cut", 10000, "--ranks", "2"), stdout=subprocess.PIPE,
-                               text=True)
-    for line in process.stdout:
-        if line.startswith("step 2 "):
-            break
-    process.send_signal(signal.SIGINT)
-    rest = process.stdout.read()
-    expect(process.wait(timeout=120) == 0, "Ctrl-C is a clean end of all ranks")
-    expect("stopped after step" in rest, f"no word of the end in {rest!r}")
+    cut(demo, "--ranks", "2")
 
 
 def same(demo, reference):

@@ -40,18 +40,6 @@ struct Outcome {
 // What a rank does with its rig.
 using Work = std::function<Outcome(TrainRig&)>;
 
-std::vector<Sample> samples_for(TrainRig& rig, Objective objective, unsigned seed) {
-  const int64_t vocab = rig.model().config().vocab;
-  std::vector<Sample> out =
-      is_pairs(objective) ? random_pairs(12, vocab, seed) : random_samples(24, vocab, seed);
-  if (is_rl(objective)) {
-    store_logprobs(rig, out);
-  } else {
-    for (Sample& s : out) s.logprobs.clear();
-  }
-  return out;
-}
-
 // Samples of weights before these: ratios differ from 1.
 void make_stale(std::vector<Sample>& samples) {
   std::mt19937 rng(3);

@@ -55,18 +55,6 @@ Step step_in_parts(TrainRig& rig, const std::vector<Sample>& samples, const Betw
   return {metrics, rig.gradients(), rig.masters()};
 }
 
-std::vector<Sample> samples_for(TrainRig& rig, Objective objective, unsigned seed) {
-  const int64_t vocab = rig.model().config().vocab;
-  std::vector<Sample> out =
-      is_pairs(objective) ? random_pairs(12, vocab, seed) : random_samples(24, vocab, seed);
-  if (is_rl(objective)) {
-    store_logprobs(rig, out);
-  } else {
-    for (Sample& s : out) s.logprobs.clear();
-  }
-  return out;
-}
-
 class StepParts : public ::testing::TestWithParam<Objective> {
  protected:
   StepParts() {

@@ -169,6 +169,19 @@ inline void store_logprobs(TrainRig& rig, std::vector<Sample>& samples) {
   rig.trainer->logprobs(rig.model(), in, out);
 }
 
+// What an objective is trained on: pairs, or samples, of which RL has log-probs.
+inline std::vector<Sample> samples_for(TrainRig& rig, Objective objective, unsigned seed) {
+  const int64_t vocab = rig.model().config().vocab;
+  std::vector<Sample> out =
+      is_pairs(objective) ? random_pairs(12, vocab, seed) : random_samples(24, vocab, seed);
+  if (is_rl(objective)) {
+    store_logprobs(rig, out);
+  } else {
+    for (Sample& s : out) s.logprobs.clear();
+  }
+  return out;
+}
+
 // The output of the last norm for every token of the sample under the trained weights.
 inline TensorPtr hidden_of(TrainRig& rig, const Sample& sample) {
   const Sample* const in[] = {&sample};
