@@ -5,13 +5,6 @@
 //
 // usage: gate_kills MODEL DIRECTORY [KILLS]
 //        gate_kills MODEL DIRECTORY run SYNC_OR_ASYNC
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <time.h>
-
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -20,10 +13,9 @@
 #include <string>
 #include <utility>
 
+#include "gates/child.h"
 #include "gates/linked_api.h"
 #include "gates/scenario_host.h"
-
-extern char** environ;
 
 namespace {
 
@@ -44,54 +36,13 @@ int run(const gates::Place& place, const std::string& how) {
   });
 }
 
-double seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
-}
-
-void sleep_seconds(double duration) {
-  timespec left{time_t(duration), long((duration - double(time_t(duration))) * 1e9)};
-  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-  }
-}
-
-std::string text_of(const std::string& path) {
-  std::string text;
-  if (FILE* const file = std::fopen(path.c_str(), "r"); file != nullptr) {
-    for (int c; (c = std::fgetc(file)) != EOF;) text += char(c);
-    std::fclose(file);
-  }
-  return text;
-}
-
-struct Child {
-  bool killed = false, good = false;
-  std::string output;
-};
+using gates::Child;
+using gates::seconds;
 
 // Runs in `dir`; killed after so many seconds, unless it has ended.
 Child start(const std::string& self, const std::string& model, const std::string& dir,
             const std::string& how, double kill_after) {
-  const std::string output = dir + ".out";
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
-  std::string words[] = {self, model, dir, "run", how};
-  char* arguments[6] = {};
-  for (size_t i = 0; i < 5; ++i) arguments[i] = words[i].data();
-  pid_t pid = 0;
-  const int failed = posix_spawn(&pid, self.c_str(), &actions, nullptr, arguments, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) return {};
-  if (kill_after >= 0) {
-    sleep_seconds(kill_after);
-    kill(pid, SIGKILL);
-  }
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return {WIFSIGNALED(status), WIFEXITED(status) && WEXITSTATUS(status) == 0, text_of(output)};
+  return gates::run_child({self, model, dir, "run", how}, dir + ".out", kill_after);
 }
 
 struct Counts {

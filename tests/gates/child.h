@@ -1,0 +1,19 @@
+// A run in a process of its own, which is killed at a given moment or ends by itself.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace gates {
+
+double seconds();  // of a steady clock
+
+struct Child {
+  bool killed = false, good = false;
+  std::string output;  // of its standard output
+};
+
+// Starts words[0] with the words as its arguments, and returns when it has ended. Its output goes
+// through the file. Killed (SIGKILL) after so many seconds unless it has ended; negative: never.
+Child run_child(std::vector<std::string> words, const std::string& output, double kill_after);
+
+}  // namespace gates
