@@ -26,14 +26,17 @@ double now_s() {
 }
 
 struct Size {
-  int prompts, samples, tokens, steps;
+  int prompts, samples, tokens;
+  int steps;  // that are measured
 };
 
-// Of a whole run, its start and its end included.
+// Of steps in the middle of a run. The first ones touch memory for the first time, and rollout gets
+// ahead of training in them; and the last ones would find nothing left to generate.
 struct Figures {
   double seconds_per_step = 0;
   double generating_s = 0, trained_tokens = 0;
 };
+constexpr int kStepsBefore = 2, kStepsAfter = 4;
 
 constexpr int kPrompt = 8;   // tokens
 constexpr int kLongest = 8;  // turns of the long response of a group
@@ -48,7 +51,7 @@ class Run {
     set("sampling.max_new_tokens", std::to_string(size.tokens));
     set("pipeline.prompts_per_step", std::to_string(size.prompts));
     set("pipeline.samples_per_prompt", std::to_string(size.samples));
-    set("pipeline.total_steps", std::to_string(size.steps));
+    set("pipeline.total_steps", std::to_string(total_steps()));
     for (const auto& [key, value] : more) set(key, value);
     call(rl_runtime_create, RL_ABI_VERSION, options_, &runtime_);
     call(rl_model_open, runtime_, options_, uint64_t{RL_USE_PIPELINE}, &model_);
@@ -65,17 +68,17 @@ class Run {
 
   // Every sample is scored so many seconds after its end, however many wait at once.
   Figures figures(double score_s) {
-    const double start = now_s();
     call(rl_pipeline_start, pipeline_);
     feeder_ = std::thread([this] { feed(); });
     while (take_event(score_s)) {
     }
-    Figures out = sums_;
-    out.seconds_per_step = (now_s() - start) / size_.steps;
-    return out;
+    if (steps_done_ < kStepsBefore + size_.steps) throw std::runtime_error("the run ended early");
+    return sums_;
   }
 
  private:
+  int total_steps() const { return kStepsBefore + size_.steps + kStepsAfter; }
+
   struct Due {
     double at_s;
     uint64_t sample;
@@ -86,9 +89,8 @@ class Run {
     call(rl_options_set_text, options_, key.c_str(), key.size(), value.c_str(), value.size());
   }
 
-  // The last rows are not needed: an asynchronous run draws none beyond its last step.
   void feed() {
-    const int rows = size_.prompts * size_.steps;
+    const int rows = size_.prompts * total_steps();
     for (int i = 0; i < rows; ++i) {
       const int32_t ids[kPrompt] = {1, 60 + i % 7, 67 + i % 5, 72 + i % 3, 75 + i % 2, 57, 58, 59};
       rl_feed_row row;
@@ -127,10 +129,7 @@ class Run {
 
   void take(const rl_event* event, double score_s) {
     const auto kind = rl_event_kind(event);
-    if (kind == RL_EVENT_STEP) {
-      sums_.generating_s += metric(event, "timing_s/gen");
-      sums_.trained_tokens += metric(event, "training/loss_tokens");
-    }
+    if (kind == RL_EVENT_STEP) add_step(event);
     if (kind != RL_EVENT_SCORE && kind != RL_EVENT_TURN) return;
     rl_sample_view sample;
     rl_sample_view_init(&sample, sizeof sample);
@@ -138,6 +137,19 @@ class Run {
     if (kind == RL_EVENT_TURN) return reply(event, sample);
     due_.push_back({now_s() + score_s, sample.sample_id, sample.slot});
     give_due();
+  }
+
+  void add_step(const rl_event* event) {
+    ++steps_done_;
+    if (steps_done_ == kStepsBefore) start_s_ = now_s();
+    if (steps_done_ <= kStepsBefore || steps_done_ > kStepsBefore + size_.steps) return;
+    sums_.generating_s += metric(event, "timing_s/gen");
+    sums_.trained_tokens += metric(event, "training/loss_tokens");
+    if (steps_done_ < kStepsBefore + size_.steps) return;
+    sums_.seconds_per_step = (now_s() - start_s_) / size_.steps;
+    rl_error* error = nullptr;
+    const rl_status status = rl_pipeline_stop(pipeline_, int64_t{0}, &error);
+    if (status != RL_TIMEOUT) rl::bench::check(status, error);  // the loop is ending
   }
 
   // The first response of a group goes on, the others end with their first turn.
@@ -179,14 +191,15 @@ class Run {
   rl_pipeline* pipeline_ = nullptr;
   std::thread feeder_;
   std::deque<Due> due_;
+  int steps_done_ = 0;
+  double start_s_ = 0;
   Figures sums_;
 };
 
-const Texts kAhead = {{"pipeline.mode", "async"},
-                      {"model.compute_copies", "2"},
-                      {"pipeline.max_staleness", "2"},
-                      {"pipeline.queue_size", "2"},
-                      {"pipeline.partial_rollout", "true"}};
+const Texts kAhead = {{"pipeline.mode", "async"},           {"model.compute_copies", "2"},
+                      {"pipeline.max_staleness", "3"},      {"pipeline.queue_size", "3"},
+                      {"pipeline.partial_rollout", "true"}, {"engine.keep_kv_on_publish", "true"},
+                      {"engine.preemption", "swap"},        {"engine.swap_space_bytes", "64MiB"}};
 const Texts kTurns = {{"pipeline.turns", "always"}, {"pipeline.max_turns", "9"}};
 
 Texts both(Texts a, const Texts& b) {
@@ -201,15 +214,18 @@ struct Result {
 };
 
 Result measure(const std::string& model, const Size& size) {
-  const auto run = [&](const Texts& more, double score_s) {
-    return Run(model, size, more).figures(score_s);
+  const auto run = [&](const char* what, const Texts& more, double score_s) {
+    const Figures out = Run(model, size, more).figures(score_s);
+    std::fprintf(stderr, "async_bench: %s: %.2f s a step, of which rollout takes %.2f s\n", what,
+                 out.seconds_per_step, out.generating_s / size.steps);
+    return out;
   };
-  const double computing_s = run({}, 0).seconds_per_step;
-  const double ahead_s = run(kAhead, 0).seconds_per_step;
-  const double waiting_s = run({}, computing_s).seconds_per_step;
-  const double hidden_s = run(kAhead, computing_s).seconds_per_step;
-  const double whole = rollout_s_per_token(run(kTurns, 0));
-  const double partial = rollout_s_per_token(run(both(kAhead, kTurns), 0));
+  const double computing_s = run("sync", {}, 0).seconds_per_step;
+  const double ahead_s = run("async", kAhead, 0).seconds_per_step;
+  const double waiting_s = run("sync, slow scores", {}, computing_s).seconds_per_step;
+  const double hidden_s = run("async, slow scores", kAhead, computing_s).seconds_per_step;
+  const double whole = rollout_s_per_token(run("sync, long tails", kTurns, 0));
+  const double partial = rollout_s_per_token(run("async, long tails", both(kAhead, kTurns), 0));
   return {waiting_s / hidden_s, ahead_s / computing_s, partial / whole};
 }
 
@@ -233,6 +249,6 @@ void write(const std::string& path, const Result& r) {
 int main(int argc, char** argv) {
   return rl::bench::host_program(
       "async_bench", argc, argv, [](const std::string& model, const std::string& out, bool quick) {
-        write(out, measure(model, quick ? Size{2, 8, 4, 3} : Size{4, 8, 16, 10}));
+        write(out, measure(model, quick ? Size{2, 8, 4, 1} : Size{2, 8, 16, 8}));
       });
 }
