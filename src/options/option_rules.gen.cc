@@ -1583,6 +1583,12 @@ constexpr OptionCondition kConditions_pipeline_reward_timeout_ns_and_model_rewar
     {"model.reward_path", OptionCondition::kIsNot,
      "", "", ""},
 };
+constexpr OptionCondition kConditions_pipeline_rollout_turns_and_pipeline_mode[] = {
+    {"pipeline.rollout_turns", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.mode", OptionCondition::kIs,
+     "sync", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_sample_lanes_and_pipeline_max_concurrent_prompts_per_engine[] = {
     {"pipeline.sample_lanes", OptionCondition::kChanged,
      "", "", ""},
@@ -1620,6 +1626,12 @@ constexpr OptionCondition kConditions_pipeline_score_events_and_model_reward_pat
      "", "", ""},
     {"model.reward_path", OptionCondition::kIsNot,
      "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_train_turns_and_pipeline_mode[] = {
+    {"pipeline.train_turns", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.mode", OptionCondition::kIs,
+     "sync", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_turns_and_algo_objective[] = {
     {"pipeline.turns", OptionCondition::kChanged,
@@ -2911,6 +2923,10 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_reward_timeout_ns_and_model_reward_path, 2,
      "pipeline.reward_timeout_ns = {pipeline.reward_timeout_ns} has no effect while "
      "model.reward_path is {model.reward_path}"},
+    {"pipeline.rollout_turns", "pipeline.mode",
+     kConditions_pipeline_rollout_turns_and_pipeline_mode, 2,
+     "pipeline.rollout_turns = {pipeline.rollout_turns} has no effect while pipeline.mode is "
+     "{pipeline.mode}"},
     {"pipeline.sample_lanes", "pipeline.max_concurrent_prompts_per_engine",
      kConditions_pipeline_sample_lanes_and_pipeline_max_concurrent_prompts_per_engine, 2,
      "pipeline.sample_lanes = {pipeline.sample_lanes} has no effect while "
@@ -2931,6 +2947,10 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_score_events_and_model_reward_path, 2,
      "pipeline.score_events = {pipeline.score_events} has no effect while model.reward_path is "
      "{model.reward_path}"},
+    {"pipeline.train_turns", "pipeline.mode",
+     kConditions_pipeline_train_turns_and_pipeline_mode, 2,
+     "pipeline.train_turns = {pipeline.train_turns} has no effect while pipeline.mode is "
+     "{pipeline.mode}"},
     {"pipeline.turns", "algo.objective",
      kConditions_pipeline_turns_and_algo_objective, 5,
      "pipeline.turns = {pipeline.turns} has no effect while algo.objective is {algo.objective}"},

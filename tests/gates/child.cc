@@ -45,8 +45,7 @@ Child run_child(std::vector<std::string> words, const std::string& output, doubl
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   pid_t pid = 0;
-  const int failed =
-      posix_spawn(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
+  const int failed = posix_spawn(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return {};
   if (kill_after >= 0) {

@@ -175,7 +175,8 @@ class Run {
       rl_sample_view sample;
       rl_.rl_sample_view_init(&sample, sizeof sample);
       call("sample", rl_.rl_batch_sample, batch, i, &sample);
-      if (sample.ordinal < uint64_t{kSteps * kPrompts}) trained.emplace(sample.ordinal, sample.slot);
+      if (sample.ordinal < uint64_t{kSteps * kPrompts})
+        trained.emplace(sample.ordinal, sample.slot);
     }
   }
 

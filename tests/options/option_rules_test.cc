@@ -79,6 +79,8 @@ const std::vector<Example>& examples() {
       {{"pipeline.over_sampling_prompts=1"}, {"pipeline.over_sampling_prompts", "pipeline.mode"}},
       {{"pipeline.mode=async", "model.compute_copies=2", "pipeline.over_sampling_prompts=1"},
        {"pipeline.over_sampling_prompts", "pipeline.queue_size"}},
+      {{"pipeline.rollout_turns=2"}, {"pipeline.rollout_turns", "pipeline.mode"}},
+      {{"pipeline.train_turns=2"}, {"pipeline.train_turns", "pipeline.mode"}},
       {{"pipeline.max_off_policy_steps=0"}, {"pipeline.max_off_policy_steps", "pipeline.mode"}},
       {{"pipeline.mode=async", "model.compute_copies=2", "pipeline.max_off_policy_steps=1"},
        {"pipeline.max_off_policy_steps", "pipeline.max_staleness"}},

@@ -18,6 +18,7 @@ using testing::compute_twice;
 using testing::crossings;
 using testing::first_id;
 using testing::generate;
+using testing::generates_meanwhile;
 using testing::held_lanes;
 using testing::id_rows;
 using testing::interrupt_twice;
@@ -242,6 +243,9 @@ const std::map<std::string, Change>& changes() {
       {"pipeline.over_sampling_prompts",
        {{"3"}, ahead + Texts{"pipeline.max_staleness=2"}, plan_text}},
       {"pipeline.partial_rollout", {{"true"}, ahead, crossings}},
+      {"pipeline.rollout_turns",
+       {{"1000000"}, ahead + Texts{"pipeline.partial_rollout=true"}, crossings}},
+      {"pipeline.train_turns", {{"1000000"}, ahead, generates_meanwhile}},
       {"pipeline.partial_rollout_max_aborts", {{"1"}, {}, interrupt_twice}},
       {"pipeline.prompts_per_step", {{"2"}}},
       {"pipeline.queue_size", {{"0"}, ahead, plan_text}},

@@ -11,6 +11,7 @@
 
 #include "host_batch.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/schedule/schedule_file.h"
 #include "pipeline/session/buffer_session.h"
 #include "pipeline/session/engine_session.h"
 #include "pipeline/update/trainer_session.h"
@@ -247,6 +248,23 @@ inline std::string crossings(const OptionSet& o) {
   }
   for (const auto& d : log.dropped) cancelled = cancelled || d->reason == DropReason::kCancelled;
   return str("crossed ", crossed, " masked ", masked, " cancelled ", cancelled);
+}
+
+// Whether a forward of the engine lies between a batch and its publication.
+inline std::string generates_meanwhile(const OptionSet& o) {
+  const testing::TempDir dir;
+  OptionSet recorded = o;
+  recorded.set_string("pipeline.record_path", dir.file("schedule"));
+  Rig(recorded).start_and_serve();
+  ScheduleReader reader(real_fs(), dir.file("schedule"));
+  bool training = false, found = false;
+  for (; reader.peek() != nullptr; reader.take()) {
+    const ScheduledKind kind = reader.peek()->kind;
+    if (kind == ScheduledKind::kBatch) training = true;
+    if (kind == ScheduledKind::kPublish) training = false;
+    found = found || (training && kind == ScheduledKind::kForward);
+  }
+  return str("meanwhile ", found);
 }
 
 // A training step and a publication while samples are generated.

@@ -267,6 +267,8 @@ void compare_run(const Settings& s, Fields& c) {
   c.same("pipeline.max_concurrent_prompts_per_engine",
          s.pipeline.max_concurrent_prompts_per_engine);
   c.same("pipeline.sample_lanes", s.pipeline.sample_lanes);
+  c.same("pipeline.rollout_turns", s.pipeline.rollout_turns);
+  c.same("pipeline.train_turns", s.pipeline.train_turns);
   c.same("pipeline.prompt_prefetch", s.pipeline.prompt_prefetch);
   c.same("pipeline.prompt_prefetch_size", s.pipeline.prompt_prefetch_size);
   c.same("pipeline.record_path", s.pipeline.record_path);

@@ -65,6 +65,8 @@ class Script {
     partial = rules.max_off_policy >= 0 || dice.one_in(2);
     max_across = partial && dice.one_in(2) ? 1 + dice.below(2) : 0;
     mask = partial && dice.one_in(4);
+    if (dice.one_in(4)) rules.rollout_turns = 1 + dice.below(6);
+    if (dice.one_in(4)) rules.train_turns = 1 + dice.below(6);
   }
 
   int64_t length(uint64_t ordinal, uint32_t slot) const {

@@ -242,10 +242,12 @@ PipelineSettings::PipelineSettings(const OptionSet& options)
       replay_path(options.get_string("pipeline.replay_path")),
       reply_timeout_ns(options.get_i64("pipeline.reply_timeout_ns")),
       reward_timeout_ns(options.get_i64("pipeline.reward_timeout_ns")),
+      rollout_turns(options.get_i64("pipeline.rollout_turns")),
       sample_lanes(choice_of<PipelineSampleLanes>(options, "pipeline.sample_lanes")),
       samples_per_prompt(options.get_i64("pipeline.samples_per_prompt")),
       score_events(choice_of<PipelineScoreEvents>(options, "pipeline.score_events")),
       total_steps(options.get_i64("pipeline.total_steps")),
+      train_turns(options.get_i64("pipeline.train_turns")),
       turns(choice_of<PipelineTurns>(options, "pipeline.turns")) {}
 
 ProfilerTimelineSettings::ProfilerTimelineSettings(const OptionSet& options)

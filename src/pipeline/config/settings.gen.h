@@ -354,10 +354,12 @@ struct PipelineSettings {
   std::string replay_path;
   int64_t reply_timeout_ns;  // nanoseconds
   int64_t reward_timeout_ns;  // nanoseconds
+  int64_t rollout_turns;  // forwards
   PipelineSampleLanes sample_lanes;
   int64_t samples_per_prompt;  // samples
   PipelineScoreEvents score_events;
   int64_t total_steps;  // steps
+  int64_t train_turns;  // micro-batches
   PipelineTurns turns;
 };
 

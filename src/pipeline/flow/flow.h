@@ -1,6 +1,7 @@
-// Drives producer and consumer of a run in turn on one thread: between two forwards of the engine
-// comes a micro-batch of training, whenever both have work. Which of them goes first changes no bit
-// of a sample, for a sample depends on its prompt, its number and the weights alone.
+// Drives producer and consumer of a run in turn on one thread: a micro-batch of training, then a
+// forward of the engine, or as many of each as the rules say, whenever both have work. Which of
+// them goes first changes no bit of a sample, for a sample depends on its prompt, its number and
+// the weights alone.
 #pragma once
 #include "pipeline/flow/consumer.h"
 
@@ -15,7 +16,8 @@ class Flow {
   };
   // The rules may change between two steps.
   Flow(const FlowRules& rules, const Ports& ports)
-      : ports_(ports),
+      : rules_(rules),
+        ports_(ports),
         producer_(rules, ports.rollout),
         consumer_(rules, producer_, ports.rollout, ports.update) {}
   Flow(const Flow&) = delete;
@@ -28,6 +30,7 @@ class Flow {
   bool turn();
 
  private:
+  const FlowRules& rules_;
   Ports ports_;
   Producer producer_;
   Consumer consumer_;

@@ -13,6 +13,8 @@ struct FlowRules {
   int64_t queue_batches = 0;    // complete batches that may wait for the trainer
   int64_t surplus_groups = 0;   // that may be drawn beyond these
   int64_t max_off_policy = -1;  // a group in generation that lives through more steps is cancelled
+  // Pieces of work in a row of each machine while both have some: forwards, micro-batches.
+  int64_t rollout_turns = 1, train_turns = 1;
   // The groups of a batch are drawn, decided and filtered together, and nothing is published
   // meanwhile. False: each group goes its own way.
   bool by_batch = true;

@@ -15,6 +15,8 @@ FlowRules rules_of(const Settings& settings) {
   FlowRules rules;
   rules.batch_groups = o.prompts_per_step;
   rules.max_staleness = generates_ahead(settings) ? 1 : 0;
+  rules.rollout_turns = o.rollout_turns;
+  rules.train_turns = o.train_turns;
   if (!flows_by_group(settings)) return rules;
   rules.by_batch = false;
   rules.max_staleness = o.max_staleness;

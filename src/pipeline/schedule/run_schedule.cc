@@ -12,11 +12,6 @@ void RunSchedule::replay(std::unique_ptr<ScheduleReader> reader, Apply apply) {
   find_end();
 }
 
-const std::string* RunSchedule::path() const {
-  if (writer_ != nullptr) return &writer_->path();
-  return reader_ != nullptr ? &reader_->path() : nullptr;
-}
-
 ScheduledEvent RunSchedule::made(ScheduledKind kind, std::vector<uint64_t> numbers,
                                  std::string text) const {
   return {kind, looks_, std::move(numbers), std::move(text)};

@@ -27,8 +27,6 @@ class RunSchedule {
   bool recording() const { return writer_ != nullptr; }
   bool replaying() const { return reader_ != nullptr; }
   bool active() const { return recording() || replaying(); }
-  // Of the file; null if there is none.
-  const std::string* path() const;
 
   // An input; a replay ignores it.
   void input(ScheduledKind kind, std::vector<uint64_t> numbers, std::string text = {});

@@ -87,7 +87,7 @@ ScheduledEvent ScheduleReader::take() {
 }
 
 ScheduleWriter::ScheduleWriter(FileSystem& fs, const std::string& path, const ScheduleInfo& info)
-    : path_(path), file_(fs.create(path)), frames_(std::make_unique<FrameWriter>(*file_, kLevel)) {
+    : file_(fs.create(path)), frames_(std::make_unique<FrameWriter>(*file_, kLevel)) {
   frames_->append(kScheduleKind, encode_schedule_info(info));
 }
 

@@ -63,7 +63,6 @@ class ScheduleWriter {
                                                const ScheduleCut& cut);
   ScheduleWriter(const ScheduleWriter&) = delete;
 
-  const std::string& path() const { return path_; }
   // An input is kept until an outcome comes, for only the loop may write.
   void append(ScheduledEvent event);
   // Writes what is kept as a frame.
@@ -76,7 +75,6 @@ class ScheduleWriter {
  private:
   void keep_before(ScheduleReader& old, uint64_t num_events);
 
-  const std::string path_;
   std::unique_ptr<OutputFile> file_;
   std::unique_ptr<FrameWriter> frames_;
   std::vector<ScheduledEvent> kept_;
