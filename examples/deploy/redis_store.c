@@ -283,7 +283,7 @@ const char* redis_store_open(const char* address, const char* key, rl_store* sto
   s->redis = connect_to(address);
   if (s->redis == NULL || s->redis->err != 0 || make_group(s) != OK) {
     const char* const text = s->redis == NULL ? "no connection" : s->redis->errstr;
-    snprintf(why, sizeof why, "Redis at %s: %s", address, s->why[0] != '\0' ? s->why : text);
+    snprintf(why, sizeof why, "%s", s->why[0] != '\0' ? s->why : text);
     if (s->redis != NULL) redisFree(s->redis);
     pthread_mutex_destroy(&s->mutex);
     free(s);

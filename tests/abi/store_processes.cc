@@ -226,7 +226,7 @@ struct Progress {
 
   std::string text() const {
     std::string out = std::to_string(step);
-    for (const uint64_t ordinal : ordinals) out += " " + std::to_string(ordinal);
+    for (const uint64_t ordinal : ordinals) out.append(1, ' ').append(std::to_string(ordinal));
     return out;
   }
   static Progress of(const std::string& text) {
