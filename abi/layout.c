@@ -197,7 +197,8 @@ RL_AT(rl_take, struct_size, 0);
 RL_AT(rl_take, min_groups, 8);
 RL_AT(rl_take, max_groups, 16);
 RL_AT(rl_take, version, 24);
-RL_AT_LEAST(rl_take, 32);
+RL_AT(rl_take, step, 32);
+RL_AT_LEAST(rl_take, 40);
 
 RL_AT(rl_drop, struct_size, 0);
 RL_AT(rl_drop, ordinals, 8);
@@ -209,7 +210,10 @@ RL_AT(rl_buffer_stats, struct_size, 0);
 RL_AT(rl_buffer_stats, samples, 8);
 RL_AT(rl_buffer_stats, put, 32);
 RL_AT(rl_buffer_stats, stale, 56);
-RL_AT_LEAST(rl_buffer_stats, 64);
+RL_AT(rl_buffer_stats, stored, 64);
+RL_AT(rl_buffer_stats, damaged_groups, 88);
+RL_AT(rl_buffer_stats, spilled_groups, 96);
+RL_AT_LEAST(rl_buffer_stats, 104);
 
 RL_AT(rl_buffer_file_info, struct_size, 0);
 RL_AT(rl_buffer_file_info, step, 8);
@@ -349,6 +353,19 @@ RL_AT(rl_allocator, allocate, 24);
 RL_AT(rl_allocator, release, 32);
 RL_AT(rl_allocator, decommit, 40);
 RL_AT_LEAST(rl_allocator, 48);
+
+RL_AT(rl_store, struct_size, 0);
+RL_AT(rl_store, user_data, 8);
+RL_AT(rl_store, destroy, 16);
+RL_AT(rl_store, put, 24);
+RL_AT(rl_store, claim, 32);
+RL_AT(rl_store, recover, 40);
+RL_AT(rl_store, acknowledge, 48);
+RL_AT(rl_store, set_aside, 56);
+RL_AT(rl_store, read_book, 64);
+RL_AT(rl_store, write_book, 72);
+RL_AT(rl_store, describe, 80);
+RL_AT_LEAST(rl_store, 88);
 
 RL_AT(rl_tensor_request, struct_size, 0);
 RL_AT(rl_tensor_request, flags, 8);

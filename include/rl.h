@@ -1858,7 +1858,13 @@ RL_API rl_status rl_conversation_sample(const rl_conversation* conversation, rl_
 /* A buffer holds scored samples on their way to a trainer, from an engine of this process or from
  * elsewhere. Samples are grouped by ordinal; a group is complete when it has
  * pipeline.samples_per_prompt samples, slots 0 .. n - 1. The version of a group is the oldest
- * version of its trained tokens; a group with no known version has none, and is never stale. */
+ * version of its trained tokens; a group with no known version has none, and is never stale. With
+ * buffer.store_path complete groups wait in a directory that processes share, see
+ * rl_buffer_create_stored. With buffer.spill_path they wait in files of this buffer, and a buffer
+ * that is created there later has them: RL_INCOMPATIBLE when they have another size,
+ * RL_RESOURCE_EXHAUSTED when not all fit, RL_DATA_LOSS for a file that is damaged, which was renamed
+ * to NAME.damaged. Such a file is found when it is read, by rl_buffer_take or rl_buffer_save too, and
+ * the samples of its group are counted as dropped. */
 
 /* Creates a buffer for at most max_samples samples, which are at least one group, else
  * RL_OUT_OF_RANGE. Reads pipeline.samples_per_prompt, the size of a group, buffer.* and
@@ -1889,6 +1895,8 @@ typedef struct rl_take {
   uint64_t max_groups; /* at least min_groups */
   uint64_t version; /* version of the weights that are to be trained, for buffer.max_staleness; 0:
                        no group is stale */
+  uint64_t step;    /* with a store: number of the training step, from 1, that the groups are for,
+                       above the acknowledged one; not read without */
 } rl_take;
 
 /* Initialises an rl_take: zeroes the `size` bytes of *take and sets struct_size, min_groups 1 and
@@ -1900,9 +1908,24 @@ RL_API void rl_take_init(rl_take* take, size_t size);
  * said by buffer.policy. Complete groups whose version is more than buffer.max_staleness below
  * take.version are removed instead, and counted as stale. Waits until min_groups are there:
  * RL_TIMEOUT when they did not come in time, RL_DONE when the buffer was destroyed meanwhile.
- * RL_OUT_OF_RANGE names min_groups or max_groups. Thread: any. */
+ * RL_OUT_OF_RANGE names min_groups, max_groups or step. With a store: RL_FAILED_PRECONDITION until
+ * rl_buffer_resume has said which steps of an earlier process are kept, and when another process
+ * takes; RL_IO when the store fails; RL_DATA_LOSS names a group that is damaged, and the offset: it
+ * was set aside, and the next call goes on without it. Thread: any. */
 RL_API rl_status rl_buffer_take(rl_buffer* buffer, const rl_take* take, int64_t timeout_ns,
                                 rl_batch** out, rl_error** err);
+
+/* Says that the weights of a training step are durable: the groups that were taken for it and for
+ * earlier steps are trained, and leave the store. A step that was acknowledged cannot be undone.
+ * RL_UNSUPPORTED without a store; RL_FAILED_PRECONDITION and RL_IO as for rl_buffer_take. After
+ * RL_IO the next call that takes or acknowledges goes on. Thread: any. */
+RL_API rl_status rl_buffer_acknowledge(rl_buffer* buffer, uint64_t step, rl_error** err);
+
+/* Says that training goes on after a step, that of a checkpoint or 0: groups that were taken for it
+ * and for earlier steps are trained, as rl_buffer_acknowledge says, and those taken for later steps
+ * come again, whichever process took them. RL_FAILED_PRECONDITION if a later step was acknowledged;
+ * RL_UNSUPPORTED without a store; RL_IO as for rl_buffer_take. Thread: any. */
+RL_API rl_status rl_buffer_resume(rl_buffer* buffer, uint64_t step, rl_error** err);
 
 /* Which groups to drop, complete or not: those that every field admits. */
 typedef struct rl_drop {
@@ -1919,7 +1942,8 @@ typedef struct rl_drop {
 RL_API void rl_drop_init(rl_drop* drop, size_t size);
 
 /* Removes groups from the buffer, and sets *num_samples, which may be NULL, to the number of their
- * samples. drop may be NULL: all groups. Thread: any. */
+ * samples. drop may be NULL: all groups. Groups that wait in a store stay there; those that were
+ * claimed leave it. Thread: any. */
 RL_API rl_status rl_buffer_drop(rl_buffer* buffer, const rl_drop* drop, uint64_t* num_samples,
                                 rl_error** err);
 
@@ -1937,14 +1961,20 @@ RL_API rl_status rl_buffer_set_queue(rl_buffer* buffer, rl_event_queue* queue, u
 RL_API rl_status rl_buffer_options(const rl_buffer* buffer, rl_options** out, rl_error** err);
 
 /* What a buffer holds, and counts of samples since it was created: put = taken + dropped + stale +
- * samples. */
+ * stored + samples. */
 typedef struct rl_buffer_stats {
   size_t struct_size;
   uint64_t samples, groups, whole_groups; /* now; groups includes incomplete ones */
-  uint64_t put;                           /* samples put or loaded */
+  uint64_t put;                           /* samples put, loaded or claimed from a store */
   uint64_t taken;                         /* by rl_buffer_take */
   uint64_t dropped;                       /* by rl_buffer_drop */
   uint64_t stale; /* removed by rl_buffer_take because of buffer.max_staleness */
+  uint64_t stored;              /* given to a store */
+  uint64_t acknowledged_groups; /* trained by steps that are durable; this and the next two are
+                                   groups of a store */
+  uint64_t duplicate_groups;    /* delivered again, and dropped */
+  uint64_t damaged_groups;      /* set aside because they could not be read */
+  uint64_t spilled_groups;      /* now, those that wait in files of buffer.spill_path */
 } rl_buffer_stats;
 
 /* Initialises an rl_buffer_stats: zeroes the `size` bytes of *stats and sets struct_size. NULL or a
@@ -2745,9 +2775,10 @@ RL_API rl_status rl_profiler_summary(const rl_profiler* profiler, rl_bytes** out
 
 /* A runtime takes files and memory from the operating system. A host may provide them instead: then
  * models, data and checkpoints can live in an object store, and arenas in memory of the host's own.
+ * It may also provide the store of a buffer.
  *
  * A service is a struct of functions, which is copied. Its user_data is consumed, also on failure:
- * destroy, which may be NULL, is called once when the runtime has ended. Only a struct whose
+ * destroy, which may be NULL, is called once when the runtime or the buffer has ended. Only a struct whose
  * struct_size is refused is not read: its destroy is not called, nor are those of the services that
  * an rl_host of such a size names. A function that is missing is RL_INVALID_ARGUMENT, whose
  * RL_ERROR_KEY names service and function, such as "files.rename".
@@ -2872,6 +2903,81 @@ typedef struct rl_allocator {
  * a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_allocator_init(rl_allocator* allocator, size_t size);
 
+/* Takes a group or a book that a store has, with the context that was given to it. token is what the
+ * store calls this delivery, not read for a book. Everything is copied. A result other than 0 means
+ * that the call ends, with this code. */
+typedef int32_t (*rl_store_found_fn)(void* context, const char* token, size_t token_len,
+                                     const void* data, uint64_t size);
+
+/* Keeps a group durably. name is that of its instance and ordinal; a group of the same name that
+ * waits may be replaced. */
+typedef int32_t (*rl_store_put_fn)(void* user_data, const char* name, size_t name_len,
+                                   const void* data, uint64_t size);
+
+/* Calls found for groups that nobody has claimed, at most max_groups; they are claimed from then on.
+ * Returns at once when there are none. */
+typedef int32_t (*rl_store_claim_fn)(void* user_data, uint64_t max_groups, rl_store_found_fn found,
+                                     void* context);
+
+/* Makes groups that were claimed and not acknowledged claimable again, also those that other
+ * processes have claimed. */
+typedef int32_t (*rl_store_recover_fn)(void* user_data);
+
+/* Does something with a delivery, which may be gone already. */
+typedef int32_t (*rl_store_token_fn)(void* user_data, const char* token, size_t token_len);
+
+/* Calls found with the book, if there is one. */
+typedef int32_t (*rl_store_read_book_fn)(void* user_data, rl_store_found_fn found, void* context);
+
+/* Keeps the book durably, in place of the one before, in one go. */
+typedef int32_t (*rl_store_write_book_fn)(void* user_data, const void* data, uint64_t size);
+
+/* Writes what a code of these functions means to text, at most text_size bytes with a final NUL. */
+typedef void (*rl_store_describe_fn)(void* user_data, int32_t code, char* text, size_t text_size);
+
+/* A store of the host for groups on their way from the processes that sample to the one that trains
+ * (rl_buffer_create_stored), such as a queue. It may deliver a group several times, and in any
+ * order. A group is the bytes of a buffer file, and is checked when it comes back. The book is a
+ * small document: which groups were trained. Every failure becomes RL_IO, with the code as
+ * rl_error_system_code. */
+typedef struct rl_store {
+  size_t struct_size;
+  void* user_data;       /* what the functions below get */
+  rl_destroy_fn destroy; /* ends user_data; may be NULL */
+  rl_store_put_fn put;
+  rl_store_claim_fn claim;
+  rl_store_recover_fn recover;
+  rl_store_token_fn acknowledge; /* forgets a group */
+  rl_store_token_fn set_aside;   /* keeps a group that cannot be read where nobody claims it */
+  rl_store_read_book_fn read_book;
+  rl_store_write_book_fn write_book;
+  rl_store_describe_fn describe; /* may be NULL: codes are errno values */
+} rl_store;
+
+/* Initialises an rl_store: zeroes the `size` bytes of *store and sets struct_size. NULL or a size
+ * too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_store_init(rl_store* store, size_t size);
+
+/* Creates a buffer whose complete groups wait in a store, for processes that share it: some put,
+ * one takes. It is the one of a host, or with store NULL the directory buffer.store_path, with which
+ * rl_buffer_create does the same; both are RL_CONFLICT. max_samples bounds what is here: samples of
+ * incomplete groups, and those that were claimed and wait to be taken.
+ *
+ * A group goes to the store once rl_buffer_put, rl_buffer_put_batch or rl_buffer_load completes it,
+ * and is durable when the call returns; RL_IO if the store refuses it, and the samples of the call
+ * that are not stored are not in the buffer. The samples of a group come from one runtime.instance,
+ * and processes that sample have different ones.
+ *
+ * A store delivers a group at least once, and it is trained on once: rl_take.step says for which
+ * training step a batch is, rl_buffer_acknowledge that the weights of a step are durable. Instance
+ * and ordinal say which group it is, whatever its attempt; one that comes again is dropped and
+ * counted. A trainer that starts again calls rl_buffer_resume before anything else. One that begins
+ * to take ends the takes of others: RL_FAILED_PRECONDITION for them from then on.
+ *
+ * Such a buffer refuses rl_buffer_save and rl_buffer_set_queue (RL_UNSUPPORTED). Thread: any. */
+RL_API rl_status rl_buffer_create_stored(const rl_options* options, uint64_t max_samples,
+                                         const rl_store* store, rl_buffer** out, rl_error** err);
+
 /* What a host provides to a runtime. A service that is NULL comes from the operating system. */
 typedef struct rl_host {
   size_t struct_size;
@@ -2896,8 +3002,8 @@ RL_API rl_status rl_runtime_create_hosted(uint32_t header_abi, const rl_options*
 RL_API rl_status rl_plan_create_hosted(const rl_runtime* runtime, const rl_options* options,
                                        int32_t use, rl_plan** out, rl_error** err);
 
-/* From now on rl_buffer_save and rl_buffer_load of this buffer use the files of a runtime, which
- * lives as long as the buffer uses it. runtime may be NULL: then those of the operating system, as
+/* From now on rl_buffer_save, rl_buffer_load and buffer.store_path of this buffer use the files of a
+ * runtime, which lives as long as the buffer uses it. runtime may be NULL: then those of the operating system, as
  * in a new buffer. Thread: any. */
 RL_API rl_status rl_buffer_set_runtime(rl_buffer* buffer, const rl_runtime* runtime,
                                        rl_error** err);

@@ -4,6 +4,8 @@
 
 #include "abi/arguments.h"
 #include "abi/guard.h"
+#include "abi/host_service.h"
+#include "abi/host_store.h"
 #include "abi/model_parts.h"
 #include "abi/samples.h"
 
@@ -59,6 +61,7 @@ BufferSession::Wanted wanted_from(const rl_take* given, int64_t timeout_ns, int6
   wanted.min_groups = static_cast<int64_t>(take.min_groups);
   wanted.max_groups = static_cast<int64_t>(std::min(take.max_groups, static_cast<uint64_t>(most)));
   wanted.version = take.version;
+  wanted.step = take.step;
   return wanted;
 }
 
@@ -72,7 +75,7 @@ DropRule rule_from(const rl_drop& drop) {
   return rule;
 }
 
-void fill(rl_buffer_stats& out, const BufferCounts& counts) {
+void fill(rl_buffer_stats& out, const BufferSession::Counts& counts) {
   const auto count = [](int64_t v) { return static_cast<uint64_t>(v); };
   out.samples = count(counts.held);
   out.groups = count(counts.groups);
@@ -81,6 +84,24 @@ void fill(rl_buffer_stats& out, const BufferCounts& counts) {
   out.taken = count(counts.taken);
   out.dropped = count(counts.dropped);
   out.stale = count(counts.stale);
+  out.stored = count(counts.stored);
+  out.acknowledged_groups = count(counts.store.acknowledged);
+  out.duplicate_groups = count(counts.store.duplicates);
+  out.damaged_groups = count(counts.store.damaged);
+  out.spilled_groups = count(counts.spilled);
+}
+
+rl_status create_buffer(const rl_options* options, uint64_t max_samples, const rl_store* store,
+                        rl_buffer** out, rl_error** err) {
+  UserData user = user_data_of(store);
+  clear(out);
+  return guarded(err, nullptr, [&] {
+    std::shared_ptr<ExperienceStore> hosted = host_store(store, std::move(user));
+    const OptionSet set = options_or(options, OptionSet());
+    const int64_t capacity = count_arg(max_samples, "max_samples");
+    require(out, "out");
+    *out = issue<rl_buffer>(std::make_shared<BufferSession>(set, capacity, std::move(hosted)));
+  });
 }
 
 }  // namespace
@@ -89,13 +110,14 @@ extern "C" {
 
 rl_status rl_buffer_create(const rl_options* options, uint64_t max_samples, rl_buffer** out,
                            rl_error** err) {
-  clear(out);
-  return guarded(err, nullptr, [&] {
-    const OptionSet set = options_or(options, OptionSet());
-    const int64_t capacity = count_arg(max_samples, "max_samples");
-    require(out, "out");
-    *out = issue<rl_buffer>(std::make_shared<BufferSession>(set, capacity));
-  });
+  return create_buffer(options, max_samples, nullptr, out, err);
+}
+
+void rl_store_init(rl_store* store, size_t size) { init_struct(store, size, kFirstSize<rl_store>); }
+
+rl_status rl_buffer_create_stored(const rl_options* options, uint64_t max_samples,
+                                  const rl_store* store, rl_buffer** out, rl_error** err) {
+  return create_buffer(options, max_samples, store, out, err);
 }
 
 void rl_buffer_destroy(rl_buffer* buffer) {
@@ -139,6 +161,14 @@ rl_status rl_buffer_take(rl_buffer* buffer, const rl_take* take, int64_t timeout
     *out = place.fill(box);
     return RL_OK;
   });
+}
+
+rl_status rl_buffer_acknowledge(rl_buffer* buffer, uint64_t step, rl_error** err) {
+  return guarded(err, buffer, [&] { use(buffer, "buffer")->acknowledge(step); });
+}
+
+rl_status rl_buffer_resume(rl_buffer* buffer, uint64_t step, rl_error** err) {
+  return guarded(err, buffer, [&] { use(buffer, "buffer")->resume(step); });
 }
 
 void rl_drop_init(rl_drop* drop, size_t size) { init_struct(drop, size, kFirstSize<rl_drop>); }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "buffer/group_spill.h"
 #include "core/deadline.h"
 #include "core/error.h"
 #include "data/sample_document.h"
@@ -29,6 +30,14 @@ void check_sample(const SamplePtr& sample, int64_t group_size, bool needs_scores
         .with_expected(str("slot 0..", group_size - 1));
   }
   require_storable(s);
+}
+
+// What an observer is told of a group, whose samples may not be here.
+Sample stand_in(uint64_t ordinal, int64_t data_row) {
+  Sample sample;
+  sample.ordinal = ordinal;
+  sample.data_row = data_row;
+  return sample;
 }
 
 // Rethrows the current exception as an error of sample i.
@@ -72,7 +81,13 @@ void ExperienceBuffer::put(SamplePtr sample) {
   {
     const std::lock_guard lock(mutex_);
     const int64_t before = counts_.whole_groups;
-    put_locked(std::move(sample));
+    put_locked(sample);
+    try {
+      spill_locked({&sample, 1});
+    } catch (...) {
+      erase_locked(*sample);
+      throw;
+    }
     tell(before);
   }
   changed_.notify_all();
@@ -88,9 +103,11 @@ void ExperienceBuffer::put_all(std::vector<SamplePtr> samples, std::string_view 
         check_sample(samples[done], group_size_, needs_scores_);
         put_locked(samples[done]);
       }
+      spill_locked(samples);
     } catch (...) {
       const size_t refused = done;
       while (done > 0) erase_locked(*samples[--done]);
+      if (refused == samples.size()) throw;
       name_refused(name, refused);
     }
     tell(before);
@@ -106,17 +123,19 @@ void ExperienceBuffer::put_locked(SamplePtr sample) {
   const uint64_t ordinal = sample->ordinal;
   const uint32_t slot = sample->slot;
   const auto found = groups_.find(ordinal);
-  if (found != groups_.end() && found->second.samples.contains(slot)) {
+  if (found != groups_.end() && (found->second.on_disk || found->second.samples.contains(slot))) {
     throw Error(Code::kDuplicate,
                 str("ordinal ", ordinal, ", slot ", slot, " is already in the buffer"));
   }
   const uint64_t oldest = oldest_version(*sample);
+  const int64_t data_row = sample->data_row;
   // Made first: if memory runs out here, no group without samples is left behind.
   std::map<uint32_t, SamplePtr> only;
   only.emplace(slot, std::move(sample));
   Slots& slots = groups_[ordinal];
   slots.samples.merge(only);
   slots.oldest = std::min(slots.oldest, oldest);
+  slots.data_row = data_row;
   counts_.whole_groups += is_whole(slots);
   ++counts_.held;
   ++counts_.put;
@@ -142,6 +161,7 @@ void ExperienceBuffer::visit(FunctionRef<void(const Group& group)> visitor) cons
   for (const auto& [ordinal, slots] : groups_) {
     Group group{ordinal, {}};
     for (const auto& [slot, sample] : slots.samples) group.samples.push_back(sample);
+    if (group.samples.empty()) group.samples = spill_->read(ordinal);
     visitor(group);
   }
 }
@@ -172,14 +192,17 @@ std::vector<SamplePtr> ExperienceBuffer::take_locked(const TakeRule& rule) {
   std::vector<SamplePtr> out;
   // If memory runs out here, nothing is lost.
   out.reserve(static_cast<size_t>(count * group_size_));
-  for (auto it = groups_.begin(); left > 0;) {
-    if (!is_whole(it->second) || skipped-- > 0) {
-      ++it;
-      continue;
-    }
-    for (auto& [slot, sample] : it->second.samples) out.push_back(std::move(sample));
-    it = groups_.erase(it);
+  std::vector<Groups::iterator> taken;
+  for (auto it = groups_.begin(); left > 0; ++it) {
+    if (!is_whole(it->second) || skipped-- > 0) continue;
+    taken.push_back(it);
     --left;
+  }
+  for (const auto& it : taken) load_locked(it->first, it->second);
+  for (const auto& it : taken) remove_file(it->first, it->second);
+  for (const auto& it : taken) {
+    for (auto& [slot, sample] : it->second.samples) out.push_back(std::move(sample));
+    groups_.erase(it);
   }
   counts_.held -= static_cast<int64_t>(out.size());
   counts_.taken += static_cast<int64_t>(out.size());
@@ -193,18 +216,21 @@ int64_t ExperienceBuffer::remove_locked(F refuse, DropReason reason) {
   const int64_t whole = counts_.whole_groups;
   int64_t removed = 0;
   for (auto it = groups_.begin(); it != groups_.end();) {
-    const Slots& slots = it->second;
+    Slots& slots = it->second;
     if (!refuse(it->first, slots)) {
       ++it;
       continue;
     }
-    if (observer_ != nullptr) observer_->removed(*slots.samples.begin()->second, reason);
-    removed += static_cast<int64_t>(slots.samples.size());
-    counts_.whole_groups -= is_whole(slots);
+    const int64_t size = size_of(slots);
+    const bool whole_group = is_whole(slots);
+    remove_file(it->first, slots);
+    if (observer_ != nullptr) observer_->removed(stand_in(it->first, slots.data_row), reason);
+    removed += size;
+    counts_.held -= size;
+    (reason == DropReason::kStale ? counts_.stale : counts_.dropped) += size;
+    counts_.whole_groups -= whole_group;
     it = groups_.erase(it);
   }
-  counts_.held -= removed;
-  (reason == DropReason::kStale ? counts_.stale : counts_.dropped) += removed;
   if (removed > 0) tell(whole);
   return removed;
 }
@@ -227,10 +253,12 @@ void ExperienceBuffer::erase(uint64_t ordinal) {
   const std::lock_guard lock(mutex_);
   const auto found = groups_.find(ordinal);
   if (found == groups_.end()) return;
-  const auto count = static_cast<int64_t>(found->second.samples.size());
+  const int64_t count = size_of(found->second);
+  const bool whole_group = is_whole(found->second);
+  remove_file(ordinal, found->second);
   counts_.held -= count;
   counts_.dropped += count;
-  counts_.whole_groups -= is_whole(found->second);
+  counts_.whole_groups -= whole_group;
   groups_.erase(found);
 }
 
@@ -260,6 +288,23 @@ bool ExperienceBuffer::closed() const {
   return closed_;
 }
 
+bool ExperienceBuffer::wait_until_closed(int64_t timeout_ns) {
+  std::unique_lock lock(mutex_);
+  return wait_until_ready(changed_, lock, timeout_ns, [&] { return closed_; });
+}
+
+void ExperienceBuffer::take_back(std::span<const SamplePtr> samples) {
+  const std::lock_guard lock(mutex_);
+  const int64_t before = counts_.whole_groups;
+  for (const SamplePtr& s : samples) {
+    const auto group = groups_.find(s->ordinal);
+    if (group == groups_.end()) continue;
+    const auto found = group->second.samples.find(s->slot);
+    if (found != group->second.samples.end() && found->second == s) erase_locked(*s);
+  }
+  tell(before);
+}
+
 int64_t ExperienceBuffer::num_samples() const {
   const std::lock_guard lock(mutex_);
   return counts_.held;
@@ -277,8 +322,90 @@ BufferCounts ExperienceBuffer::counts() const {
   return counts;
 }
 
-bool ExperienceBuffer::is_whole(const Slots& slots) const {
-  return static_cast<int64_t>(slots.samples.size()) == group_size_;
+bool ExperienceBuffer::is_whole(const Slots& slots) const { return size_of(slots) == group_size_; }
+
+int64_t ExperienceBuffer::size_of(const Slots& slots) const {
+  return slots.on_disk ? group_size_ : static_cast<int64_t>(slots.samples.size());
+}
+
+// The files come first, then memory is given up, which cannot fail.
+void ExperienceBuffer::spill_locked(std::span<const SamplePtr> put) {
+  if (spill_ == nullptr) return;
+  std::vector<uint64_t> written;
+  try {
+    for (const SamplePtr& s : put) {
+      Slots& slots = groups_.at(s->ordinal);
+      const bool is_written = std::ranges::find(written, s->ordinal) != written.end();
+      if (slots.on_disk || is_written || !is_whole(slots)) continue;
+      std::vector<SamplePtr> samples;
+      for (const auto& [slot, sample] : slots.samples) samples.push_back(sample);
+      written.reserve(written.size() + 1);
+      spill_->write(s->ordinal, samples);
+      written.push_back(s->ordinal);
+    }
+  } catch (...) {
+    for (const uint64_t ordinal : written) spill_->remove(ordinal);
+    throw;
+  }
+  for (const uint64_t ordinal : written) {
+    Slots& slots = groups_.at(ordinal);
+    slots.on_disk = true;
+    slots.samples.clear();
+  }
+}
+
+void ExperienceBuffer::load_locked(uint64_t ordinal, Slots& slots) {
+  if (!slots.on_disk || !slots.samples.empty()) return;
+  try {
+    for (SamplePtr& s : spill_->read(ordinal)) slots.samples.emplace(s->slot, std::move(s));
+  } catch (const Error& e) {
+    if (e.code != Code::kDataLoss && e.code != Code::kIncompatible) throw;
+    counts_.held -= group_size_;
+    counts_.dropped += group_size_;
+    --counts_.whole_groups;
+    groups_.erase(ordinal);
+    throw;
+  }
+}
+
+void ExperienceBuffer::remove_file(uint64_t ordinal, Slots& slots) {
+  if (!slots.on_disk) return;
+  spill_->remove(ordinal);
+  slots.on_disk = false;
+}
+
+void ExperienceBuffer::spill_to(GroupSpill& spill) {
+  const std::lock_guard lock(mutex_);
+  spill_ = &spill;
+  for (const uint64_t ordinal : spill.ordinals()) {
+    const std::vector<SamplePtr> samples = spill.read(ordinal);
+    if (static_cast<int64_t>(samples.size()) != group_size_) {
+      throw Error(Code::kIncompatible,
+                  str("buffer.spill_path has group ", ordinal, " of ", samples.size(),
+                      " samples, but the buffer's groups have ", group_size_))
+          .with_key("pipeline.samples_per_prompt")
+          .with_expected(str(samples.size()));
+    }
+    if (counts_.held + group_size_ > capacity_) {
+      throw Error(Code::kResourceExhausted, str("buffer.spill_path has more samples than the ",
+                                                capacity_, " that the buffer has room for"))
+          .with_key("buffer.spill_path");
+    }
+    Slots slots{.samples = {}, .data_row = samples[0]->data_row, .on_disk = true};
+    for (const SamplePtr& s : samples) {
+      check_sample(s, group_size_, needs_scores_);
+      slots.oldest = std::min(slots.oldest, oldest_version(*s));
+    }
+    groups_.emplace(ordinal, std::move(slots));
+    counts_.held += group_size_;
+    counts_.put += group_size_;
+    ++counts_.whole_groups;
+  }
+}
+
+int64_t ExperienceBuffer::num_spilled() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::count_if(groups_, [](const auto& group) { return group.second.on_disk; });
 }
 
 }  // namespace rl

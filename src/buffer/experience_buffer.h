@@ -54,6 +54,8 @@ class BufferObserver {
   virtual void removed(const Sample& of, DropReason reason) noexcept = 0;
 };
 
+class GroupSpill;
+
 class ExperienceBuffer {
  public:
   // group_size is 1..kMaxGroupSamples; at most capacity samples are held. needs_scores: samples
@@ -77,12 +79,22 @@ class ExperienceBuffer {
   // Removes the samples of this ordinal, if there are any, without a word to the observer.
   void erase(uint64_t ordinal);
   void clear();
+  // From now on complete groups wait in files of the spill, which outlives the buffer, and not in
+  // memory. Groups that it has are put: kIncompatible if their size differs, kResourceExhausted
+  // naming buffer.spill_path if there are too many. A damaged file (kDataLoss) is set aside, and
+  // its group dropped, when it is read.
+  void spill_to(GroupSpill& spill);
+  int64_t num_spilled() const;  // groups
   // From now on the observer, which outlives the buffer, hears of changes; at once of complete
   // groups that wait.
   void observe(BufferObserver& observer);
+  // Removes those of these samples that are there, as if they had never been put.
+  void take_back(std::span<const SamplePtr> samples);
   // Ends all waits, now and later.
   void close();
   bool closed() const;
+  // Waits at most so long.
+  bool wait_until_closed(int64_t timeout_ns);
 
   // Visits every group, complete or not, in order. Other calls wait meanwhile.
   void visit(FunctionRef<void(const Group& group)> visitor) const;
@@ -97,12 +109,21 @@ class ExperienceBuffer {
   struct Slots {
     std::map<uint32_t, SamplePtr> samples;
     uint64_t oldest = ~uint64_t{0};  // the least oldest_version of them
+    int64_t data_row = -1;
+    bool on_disk = false;  // it is complete, has a file, and its samples need not be here
   };
   using Groups = std::map<uint64_t, Slots>;
 
   void put_locked(SamplePtr sample);
   void erase_locked(const Sample& sample);
   bool is_whole(const Slots& slots) const;
+  int64_t size_of(const Slots& slots) const;
+  // Writes the complete groups of these ordinals to files or, after an error, none.
+  void spill_locked(std::span<const SamplePtr> put);
+  // The samples are here afterwards; a damaged group is dropped.
+  void load_locked(uint64_t ordinal, Slots& slots);
+  // The group has no file afterwards.
+  void remove_file(uint64_t ordinal, Slots& slots);
   // Removes groups for which refuse(ordinal, slots) holds; adds their samples to the count of the
   // reason.
   template <typename F>
@@ -118,6 +139,7 @@ class ExperienceBuffer {
   Groups groups_;
   BufferCounts counts_;  // without groups, which groups_ counts
   BufferObserver* observer_ = nullptr;
+  GroupSpill* spill_ = nullptr;
   bool closed_ = false;
 };
 

@@ -829,6 +829,20 @@ constexpr OptionCondition kConditions_algo_whiten_and_algo_objective[] = {
     {"algo.objective", OptionCondition::kIsNot,
      "distill", "", ""},
 };
+constexpr OptionCondition kConditions_buffer_num_storage_units_and_buffer_store_path[] = {
+    {"buffer.num_storage_units", OptionCondition::kChanged,
+     "", "", ""},
+    {"buffer.store_path", OptionCondition::kIs,
+     "", "", ""},
+    {"buffer.spill_path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_buffer_spill_path_and_buffer_store_path[] = {
+    {"buffer.spill_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"buffer.store_path", OptionCondition::kChanged,
+     "", "", ""},
+};
 constexpr OptionCondition kConditions_checkpoint_async_and_checkpoint_dir[] = {
     {"checkpoint.async", OptionCondition::kChanged,
      "", "", ""},
@@ -961,6 +975,12 @@ constexpr OptionCondition kConditions_critic_recompute_granularity_and_trainer_r
     {"trainer.recompute_num_layers", OptionCondition::kIs,
      "0", "", ""},
 };
+constexpr OptionCondition kConditions_data_preprocess_workers_and_data_path[] = {
+    {"data.preprocess_workers", OptionCondition::kChanged,
+     "", "", ""},
+    {"data.path", OptionCondition::kIs,
+     "", "", ""},
+};
 constexpr OptionCondition kConditions_data_shuffle_and_data_path[] = {
     {"data.shuffle", OptionCondition::kChanged,
      "", "", ""},
@@ -977,6 +997,24 @@ constexpr OptionCondition kConditions_data_shuffle_seed_and_data_shuffle[] = {
     {"data.shuffle_seed", OptionCondition::kChanged,
      "", "", ""},
     {"data.shuffle", OptionCondition::kIs,
+     "false", "", ""},
+};
+constexpr OptionCondition kConditions_data_streaming_and_data_path[] = {
+    {"data.streaming", OptionCondition::kChanged,
+     "", "", ""},
+    {"data.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_data_streaming_buffer_size_and_data_path[] = {
+    {"data.streaming_buffer_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"data.path", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_data_streaming_buffer_size_and_data_streaming[] = {
+    {"data.streaming_buffer_size", OptionCondition::kChanged,
+     "", "", ""},
+    {"data.streaming", OptionCondition::kIs,
      "false", "", ""},
 };
 constexpr OptionCondition kConditions_engine_chunked_prefill_and_engine_max_num_batched_tokens[] = {
@@ -2471,6 +2509,14 @@ constexpr OptionRule kRules[] = {
     {"algo.whiten", "algo.objective",
      kConditions_algo_whiten_and_algo_objective, 3,
      "algo.whiten = {algo.whiten} has no effect while algo.objective is {algo.objective}"},
+    {"buffer.num_storage_units", "buffer.store_path",
+     kConditions_buffer_num_storage_units_and_buffer_store_path, 3,
+     "buffer.num_storage_units = {buffer.num_storage_units} has no effect while "
+     "buffer.store_path is {buffer.store_path}"},
+    {"buffer.spill_path", "buffer.store_path",
+     kConditions_buffer_spill_path_and_buffer_store_path, 2,
+     "buffer.spill_path is {buffer.spill_path} and buffer.store_path is {buffer.store_path}, but "
+     "groups wait in one of them"},
     {"checkpoint.async", "checkpoint.dir",
      kConditions_checkpoint_async_and_checkpoint_dir, 2,
      "checkpoint.async = {checkpoint.async} has no effect while checkpoint.dir is "
@@ -2555,6 +2601,10 @@ constexpr OptionRule kRules[] = {
     {"critic.recompute_granularity", "trainer.recompute_num_layers",
      kConditions_critic_recompute_granularity_and_trainer_recompute_num_layers, 2,
      "critic.recompute_granularity = full needs trainer.recompute_num_layers, which is 0"},
+    {"data.preprocess_workers", "data.path",
+     kConditions_data_preprocess_workers_and_data_path, 2,
+     "data.preprocess_workers = {data.preprocess_workers} has no effect while data.path is "
+     "{data.path}"},
     {"data.shuffle", "data.path",
      kConditions_data_shuffle_and_data_path, 2,
      "data.shuffle = {data.shuffle} has no effect while data.path is {data.path}"},
@@ -2564,6 +2614,17 @@ constexpr OptionRule kRules[] = {
     {"data.shuffle_seed", "data.shuffle",
      kConditions_data_shuffle_seed_and_data_shuffle, 2,
      "data.shuffle_seed = {data.shuffle_seed} has no effect while data.shuffle is {data.shuffle}"},
+    {"data.streaming", "data.path",
+     kConditions_data_streaming_and_data_path, 2,
+     "data.streaming = {data.streaming} has no effect while data.path is {data.path}"},
+    {"data.streaming_buffer_size", "data.path",
+     kConditions_data_streaming_buffer_size_and_data_path, 2,
+     "data.streaming_buffer_size = {data.streaming_buffer_size} has no effect while data.path is "
+     "{data.path}"},
+    {"data.streaming_buffer_size", "data.streaming",
+     kConditions_data_streaming_buffer_size_and_data_streaming, 2,
+     "data.streaming_buffer_size = {data.streaming_buffer_size} has no effect while "
+     "data.streaming is {data.streaming}"},
     {"engine.chunked_prefill", "engine.max_num_batched_tokens",
      kConditions_engine_chunked_prefill_and_engine_max_num_batched_tokens, 2,
      "engine.chunked_prefill is false, so a whole sequence must fit into one forward: "

@@ -12,6 +12,7 @@ import sys
 # The programs whose arguments a file names, and the fewest options that it has.
 FILES = {"README.md": ((), 4), "kubernetes.yaml": (("examples/c/4_grpo.c",), 3),
          "ray_pair.py": (("examples/deploy/ray_pair.py",), 8),
+         "redis_store.c": ((), 0), "redis_store.h": ((), 0),
          "slurm.sh": (("examples/c/4_grpo.c",), 3),
          "slurm_ray.sh": (("examples/deploy/ray_pair.py",), 0)}
 OF_OTHERS = {"--cpus-per-task", "--cpu-bind", "--address", "--min-nodes", "--num-cpus"}

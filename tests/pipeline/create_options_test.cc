@@ -27,6 +27,7 @@ using testing::plan_of_dtype;
 using testing::plan_text;
 using testing::prefetched;
 using testing::publish_midway;
+using testing::put_two_groups;
 using testing::repeat_run;
 using testing::Rig;
 using testing::run_again;
@@ -170,8 +171,11 @@ const std::map<std::string, Change>& changes() {
       {"algo.whiten", {{"eps"}}},
       {"buffer.compression_level", {{"9"}, {"buffer.compression_level=1"}, save_buffer_file}},
       {"buffer.max_staleness", {{"8"}, {}, take_one_group}},
+      {"buffer.num_storage_units", {{"2"}, {"buffer.store_path=@store"}, put_two_groups}},
       {"buffer.policy", {{"newest"}, {}, take_one_group}},
       {"buffer.record_dir", {{"@batches"}}},
+      {"buffer.spill_path", {{"@spill"}, {}, put_two_groups}},
+      {"buffer.store_path", {{"@store"}, {}, put_two_groups}},
       {"checkpoint.async", {{"true"}, checkpoints, plan_text}},
       {"checkpoint.contents", {{"model"}, checkpoints}},
       {"checkpoint.dir", {{"@checkpoints", "checkpoint.every_steps=1"}}},
@@ -181,8 +185,11 @@ const std::map<std::string, Change>& changes() {
       {"critic.micro_batch_size", {{"3"}, gae + counted}},
       {"critic.recompute_granularity", {{"selective"}, gae, plan_text}},
       {"data.path", {{"@five"}, {"data.path=@three", "data.shuffle=false"}}},
+      {"data.preprocess_workers", {{"2"}}},
       {"data.shuffle", {{"false"}}},
       {"data.shuffle_seed", {{"5"}}},
+      {"data.streaming", {{"false"}}},
+      {"data.streaming_buffer_size", {{"2"}}},
       {"engine.block_size", {{"32"}, {}, generate}},
       {"engine.chunked_prefill", {{"false"}, {"engine.max_num_batched_tokens=32"}, generate}},
       {"engine.graph_batch_sizes", {{"1,8"}}},

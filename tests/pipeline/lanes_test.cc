@@ -109,15 +109,32 @@ Prompt numbered(uint64_t ordinal) {
   return {{static_cast<int32_t>(ordinal)}, {}, {}, static_cast<int64_t>(ordinal)};
 }
 
+// Reads prompts one after the other.
+template <typename F>
+PromptPrefetch::Read with(F read_one) {
+  return [read_one](uint64_t first, int64_t count, const PromptLimits& limits) {
+    std::vector<ReadPrompt> prompts;
+    for (int64_t i = 0; i < count; ++i) {
+      ReadPrompt& read = prompts.emplace_back();
+      try {
+        read.prompt = read_one(first + static_cast<uint64_t>(i), limits);
+      } catch (...) {
+        read.failure = std::current_exception();
+        break;
+      }
+    }
+    return prompts;
+  };
+}
+
 TEST(PromptPrefetch, GivesEveryPromptInAnyOrder) {
   const CpuList cpus;
   std::atomic<int64_t> reads = 0;
-  PromptPrefetch ahead(
-      [&](uint64_t ordinal, const PromptLimits&) {
-        ++reads;
-        return numbered(ordinal);
-      },
-      3, cpus);
+  PromptPrefetch ahead(with([&](uint64_t ordinal, const PromptLimits&) {
+                         ++reads;
+                         return numbered(ordinal);
+                       }),
+                       3, cpus);
   for (const uint64_t ordinal : {0, 1, 2, 3, 20, 21, 5, 6}) {
     EXPECT_EQ(ahead.take(ordinal, {}).data_row, static_cast<int64_t>(ordinal));
   }
@@ -127,11 +144,10 @@ TEST(PromptPrefetch, GivesEveryPromptInAnyOrder) {
 
 TEST(PromptPrefetch, OtherLimitsReadAgain) {
   const CpuList cpus;
-  PromptPrefetch ahead(
-      [&](uint64_t, const PromptLimits& limits) -> Prompt {
-        return {{static_cast<int32_t>(limits.max_new_tokens)}, {}, {}, 0};
-      },
-      4, cpus);
+  PromptPrefetch ahead(with([&](uint64_t, const PromptLimits& limits) -> Prompt {
+                         return {{static_cast<int32_t>(limits.max_new_tokens)}, {}, {}, 0};
+                       }),
+                       4, cpus);
   EXPECT_EQ(ahead.take(0, {.max_new_tokens = 8}).ids[0], 8);
   EXPECT_EQ(ahead.take(1, {.max_new_tokens = 8}).ids[0], 8);
   EXPECT_EQ(ahead.take(2, {.max_new_tokens = 9}).ids[0], 9);

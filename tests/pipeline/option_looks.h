@@ -334,12 +334,9 @@ inline std::string first_id(const OptionSet& o) {
   return str(engine.submit(request_of(o, {1, 2}, 1, 2)));
 }
 
-// The ordinal of the group that a buffer of three gives first, for weights of version 9, and how
-// many samples are stale then. Group g is of version g.
-inline std::string take_one_group(const OptionSet& o) {
-  const int64_t size = attempts_per_prompt(o);
-  BufferSession buffer(o, 3 * size);
-  for (uint64_t ordinal = 0; ordinal < 3; ++ordinal) {
+// Puts groups 0 .. count - 1 of one token each; group g is of version g.
+inline void put_groups(BufferSession& buffer, uint64_t count, int64_t size) {
+  for (uint64_t ordinal = 0; ordinal < count; ++ordinal) {
     for (int64_t slot = 0; slot < size; ++slot) {
       auto s = std::make_shared<Sample>();
       s->ordinal = ordinal;
@@ -352,8 +349,37 @@ inline std::string take_one_group(const OptionSet& o) {
       buffer.put(s);
     }
   }
+}
+
+// The ordinal of the group that a buffer of three gives first, for weights of version 9, and how
+// many samples are stale then.
+inline std::string take_one_group(const OptionSet& o) {
+  const int64_t size = attempts_per_prompt(o);
+  BufferSession buffer(o, 3 * size);
+  put_groups(buffer, 3, size);
   const std::vector<SamplePtr> taken = buffer.take({.max_groups = 1, .version = 9});
   return str(taken.front()->ordinal, " ", buffer.counts().stale);
+}
+
+// The number of files of each unit below a directory.
+inline std::string units_of(const std::string& dir) {
+  std::string units;
+  if (!real_fs().is_directory(dir)) return units;
+  for (const std::string& unit : real_fs().list(dir)) {
+    units += str(" ", unit, ": ", real_fs().list(str(dir, "/", unit)).size());
+  }
+  return units;
+}
+
+// Where two groups are: the number of samples of the buffer, and the files of it.
+inline std::string put_two_groups(const OptionSet& o) {
+  const int64_t size = attempts_per_prompt(o);
+  BufferSession buffer(o, 2 * size);
+  put_groups(buffer, 2, size);
+  const std::string &store = o.get_string("buffer.store_path"),
+                    &spill = o.get_string("buffer.spill_path");
+  return str(buffer.counts().held, store.empty() ? "" : units_of(store + "/ready"),
+             spill.empty() ? "" : units_of(spill));
 }
 
 // Kilobytes of a file of one long sample, which repeats stretches of its own.

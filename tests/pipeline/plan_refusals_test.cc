@@ -46,6 +46,8 @@ TEST(PlanRefusals, WhatAPipelineCannotHaveIsTakenByAnEngine) {
             "fcfs"},
            {{"buffer.policy=newest"}, "buffer.policy", "pipeline.mode", "fifo"},
            {{"buffer.max_staleness=0"}, "buffer.max_staleness", "pipeline.mode", "-1"},
+           {{"buffer.spill_path=d"}, "buffer.spill_path", "pipeline.mode", "empty"},
+           {{"buffer.store_path=d"}, "buffer.store_path", "pipeline.mode", "empty"},
            {{"sampling.seed=0"}, "sampling.seed", "runtime.seed", "-1"},
            {{"model.compute_copies=2"}, "model.compute_copies", "pipeline.mode", "1"}}) {
     expect_refusal(r, violations(r.texts, PlanUse::kPipeline, smollm2()), Code::kConflict);

@@ -240,7 +240,7 @@ TEST(PromptFiles, AnOrdinalDrawsTheRowOfItsEpochsOrder) {
     EXPECT_EQ(file.num_rows(), 5);
     // Also backwards: a resume may begin anywhere.
     for (const uint64_t ordinal : {0u, 1u, 4u, 5u, 9u, 10u, 14u, 3u, 7u}) {
-      const Prompt p = file.draw(ordinal, *model, {8, 32});
+      const Prompt p = file.read(file.row_of(ordinal), *model, {8, 32});
       const int64_t row = epoch_order(5, shuffle, 11, ordinal / 5)[ordinal % 5];
       EXPECT_EQ(p.data_row, row) << ordinal;
       EXPECT_EQ(p.tag, str(row));

@@ -243,7 +243,10 @@ void compare_models(const Settings& s, Fields& c) {
 void compare_run(const Settings& s, Fields& c) {
   c.same("data.path", s.data.path);
   c.same("data.shuffle", s.data.shuffle);
+  c.same("data.preprocess_workers", s.data.preprocess_workers);
   c.same("data.shuffle_seed", s.data.shuffle_seed);
+  c.same("data.streaming", s.data.streaming);
+  c.same("data.streaming_buffer_size", s.data.streaming_buffer_size);
   c.same("eval.every_steps", s.eval.every_steps);
   c.same("eval.max_new_tokens", s.eval.max_new_tokens);
   c.same("eval.max_prompts", s.eval.max_prompts);
@@ -291,8 +294,11 @@ void compare_run(const Settings& s, Fields& c) {
 void compare_records(const Settings& s, Fields& c) {
   c.same("buffer.compression_level", s.buffer.compression_level);
   c.same("buffer.max_staleness", s.buffer.max_staleness);
+  c.same("buffer.num_storage_units", s.buffer.num_storage_units);
   c.same("buffer.policy", s.buffer.policy);
   c.same("buffer.record_dir", s.buffer.record_dir);
+  c.same("buffer.spill_path", s.buffer.spill_path);
+  c.same("buffer.store_path", s.buffer.store_path);
   c.same("checkpoint.async", s.checkpoint.async);
   c.same("checkpoint.contents", s.checkpoint.contents);
   c.same("checkpoint.dir", s.checkpoint.dir);

@@ -141,6 +141,8 @@ inline constexpr MetricRow kMetricTable[] = {
     {"step", "pipeline/lanes_taken", "lanes"},
     {"step", "pipeline/lanes_held", "lanes"},
     {"step", "pipeline/prompts_prefetched", "prefetched"},
+    {"step", "pipeline/rows_read", "kept_rows"},
+    {"step", "pipeline/prompt_workers", "workers"},
     {"step", "pipeline/prompts_drawn", "pipeline"},
     {"step", "pipeline/prompts_trained", "pipeline"},
     {"step", "pipeline/prompts_dropped", "pipeline"},

@@ -30,6 +30,7 @@ type Groups struct {
 	Min     uint64 // wait for so many; 0 means 1
 	Max     uint64 // 0 means all
 	Version uint64 // of the weights that are to be trained, for buffer.max_staleness
+	Step    uint64 // that they are for, with buffer.store_path
 }
 
 // Drop says which groups Buffer.Drop removes: those that every field admits.
@@ -44,6 +45,11 @@ type BufferStats struct {
 	Samples, Groups, WholeGroups uint64 // now
 	Put, Taken, Dropped          uint64
 	Stale                        uint64 // removed by Take because of buffer.max_staleness
+	Stored                       uint64 // given to a store
+	AcknowledgedGroups           uint64 // trained by steps that are durable
+	DuplicateGroups              uint64 // delivered again by the store, and dropped
+	DamagedGroups                uint64 // set aside because they could not be read
+	SpilledGroups                uint64 // now, those that wait in files of buffer.spill_path
 }
 
 // NewBuffer holds at most maxSamples samples. options may be nil: all defaults.
@@ -100,6 +106,7 @@ func (b *Buffer) take(groups Groups, timeout C.int64_t) (*Batch, error) {
 	var take C.rl_take
 	C.rl_take_init(&take, C.sizeof_rl_take)
 	take.version = C.uint64_t(groups.Version)
+	take.step = C.uint64_t(groups.Step)
 	if groups.Min != 0 {
 		take.min_groups = C.uint64_t(groups.Min)
 	}
@@ -110,6 +117,20 @@ func (b *Buffer) take(groups Groups, timeout C.int64_t) (*Batch, error) {
 	var record *C.rl_error
 	status := C.rl_buffer_take(b.ptr, &take, timeout, &out, &record)
 	return batchOf(status, &out, &record, b)
+}
+
+// Acknowledge says that the weights of a training step are durable: the groups that were taken for it
+// and for earlier steps leave the store.
+func (b *Buffer) Acknowledge(step uint64) error {
+	var record *C.rl_error
+	return outcome(C.rl_buffer_acknowledge(b.ptr, C.uint64_t(step), &record), &record, b)
+}
+
+// Resume says that training goes on after a step, that of a checkpoint or 0: groups that were taken
+// for later ones come again.
+func (b *Buffer) Resume(step uint64) error {
+	var record *C.rl_error
+	return outcome(C.rl_buffer_resume(b.ptr, C.uint64_t(step), &record), &record, b)
 }
 
 // Drop removes groups, whole or not, and gives the number of their samples. Drop{} is all of them.
@@ -154,13 +175,18 @@ func (b *Buffer) Stats() (BufferStats, error) {
 	C.rl_buffer_stats_init(&s, C.sizeof_rl_buffer_stats)
 	status := C.rl_buffer_get_stats(b.ptr, &s, &record)
 	return BufferStats{
-		Samples:     uint64(s.samples),
-		Groups:      uint64(s.groups),
-		WholeGroups: uint64(s.whole_groups),
-		Put:         uint64(s.put),
-		Taken:       uint64(s.taken),
-		Dropped:     uint64(s.dropped),
-		Stale:       uint64(s.stale),
+		Samples:            uint64(s.samples),
+		Groups:             uint64(s.groups),
+		WholeGroups:        uint64(s.whole_groups),
+		Put:                uint64(s.put),
+		Taken:              uint64(s.taken),
+		Dropped:            uint64(s.dropped),
+		Stale:              uint64(s.stale),
+		Stored:             uint64(s.stored),
+		AcknowledgedGroups: uint64(s.acknowledged_groups),
+		DuplicateGroups:    uint64(s.duplicate_groups),
+		DamagedGroups:      uint64(s.damaged_groups),
+		SpilledGroups:      uint64(s.spilled_groups),
 	}, outcome(status, &record, b)
 }
 

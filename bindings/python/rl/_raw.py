@@ -182,7 +182,7 @@ class rl_turn(Struct):
 
 class rl_take(Struct):
     _fields_ = [("struct_size", c_size_t), ("min_groups", c_uint64), ("max_groups", c_uint64),
-        ("version", c_uint64)]
+        ("version", c_uint64), ("step", c_uint64)]
 
 
 class rl_drop(Struct):
@@ -193,7 +193,8 @@ class rl_drop(Struct):
 class rl_buffer_stats(Struct):
     _fields_ = [("struct_size", c_size_t), ("samples", c_uint64), ("groups", c_uint64),
         ("whole_groups", c_uint64), ("put", c_uint64), ("taken", c_uint64), ("dropped", c_uint64),
-        ("stale", c_uint64)]
+        ("stale", c_uint64), ("stored", c_uint64), ("acknowledged_groups", c_uint64),
+        ("duplicate_groups", c_uint64), ("damaged_groups", c_uint64), ("spilled_groups", c_uint64)]
 
 
 class rl_buffer_file_info(Struct):
@@ -272,6 +273,13 @@ class rl_files(Struct):
 class rl_allocator(Struct):
     _fields_ = [("struct_size", c_size_t), ("user_data", c_void_p), ("destroy", c_void_p),
         ("allocate", c_void_p), ("release", c_void_p), ("decommit", c_void_p)]
+
+
+class rl_store(Struct):
+    _fields_ = [("struct_size", c_size_t), ("user_data", c_void_p), ("destroy", c_void_p),
+        ("put", c_void_p), ("claim", c_void_p), ("recover", c_void_p), ("acknowledge", c_void_p),
+        ("set_aside", c_void_p), ("read_book", c_void_p), ("write_book", c_void_p),
+        ("describe", c_void_p)]
 
 
 class rl_host(Struct):
@@ -384,6 +392,14 @@ rl_file_rename_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, c_vo
 rl_file_describe_fn = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t)
 rl_allocate_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_uint64, c_uint64, c_void_p)
 rl_memory_fn = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_uint64)
+rl_store_found_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, c_void_p, c_uint64)
+rl_store_put_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, c_void_p, c_uint64)
+rl_store_claim_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_uint64, rl_store_found_fn, c_void_p)
+rl_store_recover_fn = ctypes.CFUNCTYPE(c_int32, c_void_p)
+rl_store_token_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
+rl_store_read_book_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, rl_store_found_fn, c_void_p)
+rl_store_write_book_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_uint64)
+rl_store_describe_fn = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t)
 
 # Result and parameters of every function.
 FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -630,6 +646,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_take_init": (None, {"take": POINTER(rl_take), "size": c_size_t}),
     "rl_buffer_take": (c_int32, {"buffer": c_void_p, "take": POINTER(rl_take), "timeout_ns":
         c_int64, "out": c_void_p, "err": c_void_p}),
+    "rl_buffer_acknowledge": (c_int32, {"buffer": c_void_p, "step": c_uint64, "err": c_void_p}),
+    "rl_buffer_resume": (c_int32, {"buffer": c_void_p, "step": c_uint64, "err": c_void_p}),
     "rl_drop_init": (None, {"drop": POINTER(rl_drop), "size": c_size_t}),
     "rl_buffer_drop": (c_int32, {"buffer": c_void_p, "drop": POINTER(rl_drop), "num_samples":
         c_void_p, "err": c_void_p}),
@@ -744,6 +762,9 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_profiler_summary": (c_int32, {"profiler": c_void_p, "out": c_void_p, "err": c_void_p}),
     "rl_files_init": (None, {"files": POINTER(rl_files), "size": c_size_t}),
     "rl_allocator_init": (None, {"allocator": POINTER(rl_allocator), "size": c_size_t}),
+    "rl_store_init": (None, {"store": POINTER(rl_store), "size": c_size_t}),
+    "rl_buffer_create_stored": (c_int32, {"options": c_void_p, "max_samples": c_uint64, "store":
+        POINTER(rl_store), "out": c_void_p, "err": c_void_p}),
     "rl_host_init": (None, {"host": POINTER(rl_host), "size": c_size_t}),
     "rl_runtime_create_hosted": (c_int32, {"header_abi": c_uint32, "options": c_void_p, "host":
         POINTER(rl_host), "out": c_void_p, "err": c_void_p}),

@@ -53,19 +53,21 @@ class Buffer(Handle):
             del held
 
     def take(self, max_groups: int = _ALL, *, min_groups: int = 1, version: int = 0,
-             timeout: float | None = 0) -> Batch | None:
+             step: int = 0, timeout: float | None = 0) -> Batch | None:
         """Removes whole groups, those of buffer.policy first, and returns their samples. Waits
         `timeout` seconds for min_groups, without one until they are there; None when they did not
         come. Groups that are more than buffer.max_staleness behind `version` are removed instead.
-        Done is raised when the buffer was closed meanwhile."""
+        With buffer.store_path they are taken for the training step `step`. Done is raised when the
+        buffer was closed meanwhile."""
         wanted = _raw.rl_take()
         wanted.min_groups, wanted.max_groups, wanted.version = min_groups, max_groups, version
+        wanted.step = step
         out = ctypes.c_void_p()
         try:
             code = waiting(lambda slice_ns: result("rl_buffer_take", self, wanted, slice_ns,
                                                    ctypes.byref(out)), timeout)
         except BaseException:  # such as KeyboardInterrupt: what was taken goes back
-            if out.value:
+            if out.value and step == 0:  # a store gives it again after resume
                 self.put(Batch._adopt(Token("rl_batch", out.value)))
             raise
         if code == Code.OK:
@@ -73,6 +75,16 @@ class Buffer(Handle):
         if code == Code.TIMEOUT:
             return None
         raise outcome(code)
+
+    def acknowledge(self, step: int) -> None:
+        """The weights of a training step are durable: the groups that were taken for it and for
+        earlier steps leave the store."""
+        call("rl_buffer_acknowledge", self, step)
+
+    def resume(self, step: int) -> None:
+        """Training goes on after a step, that of a checkpoint or 0: groups that were taken for
+        later ones come again."""
+        call("rl_buffer_resume", self, step)
 
     def drop(self, ordinals: Array | None = None, *, below_version: int = 0,
              incomplete_only: bool = False) -> int:

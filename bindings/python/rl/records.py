@@ -436,7 +436,7 @@ class BufferStats(Record):
     groups: int
     # now; groups includes incomplete ones
     whole_groups: int
-    # samples put or loaded
+    # samples put, loaded or claimed from a store
     put: int
     # by rl_buffer_take
     taken: int
@@ -444,6 +444,16 @@ class BufferStats(Record):
     dropped: int
     # removed by rl_buffer_take because of buffer.max_staleness
     stale: int
+    # given to a store
+    stored: int
+    # trained by steps that are durable; this and the next two are groups of a store
+    acknowledged_groups: int
+    # delivered again, and dropped
+    duplicate_groups: int
+    # set aside because they could not be read
+    damaged_groups: int
+    # now, those that wait in files of buffer.spill_path
+    spilled_groups: int
 
 
 @dataclass(frozen=True)
@@ -494,6 +504,25 @@ class AlgoLoss(Record):
     num_tokens: int
     # tokens that algo.correction.* rejected
     num_rejected: int
+
+
+@dataclass(frozen=True)
+class Store(Record):
+    """The fields of rl_store that are numbers and texts."""
+
+    # ends user_data; may be NULL
+    destroy: int
+    put: int
+    claim: int
+    recover: int
+    # forgets a group
+    acknowledge: int
+    # keeps a group that cannot be read where nobody claims it
+    set_aside: int
+    read_book: int
+    write_book: int
+    # may be NULL: codes are errno values
+    describe: int
 
 
 @dataclass(frozen=True)

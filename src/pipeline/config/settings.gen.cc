@@ -107,8 +107,11 @@ AlgoSettings::AlgoSettings(const OptionSet& options)
 BufferSettings::BufferSettings(const OptionSet& options)
     : compression_level(options.get_i64("buffer.compression_level")),
       max_staleness(options.get_i64("buffer.max_staleness")),
+      num_storage_units(options.get_i64("buffer.num_storage_units")),
       policy(choice_of<BufferPolicy>(options, "buffer.policy")),
-      record_dir(options.get_string("buffer.record_dir")) {}
+      record_dir(options.get_string("buffer.record_dir")),
+      spill_path(options.get_string("buffer.spill_path")),
+      store_path(options.get_string("buffer.store_path")) {}
 
 CheckpointSettings::CheckpointSettings(const OptionSet& options)
     : async(options.get_bool("checkpoint.async")),
@@ -139,8 +142,11 @@ CriticSettings::CriticSettings(const OptionSet& options)
 
 DataSettings::DataSettings(const OptionSet& options)
     : path(options.get_string("data.path")),
+      preprocess_workers(options.get_i64("data.preprocess_workers")),
       shuffle(options.get_bool("data.shuffle")),
-      shuffle_seed(options.get_u64("data.shuffle_seed")) {}
+      shuffle_seed(options.get_u64("data.shuffle_seed")),
+      streaming(options.get_bool("data.streaming")),
+      streaming_buffer_size(options.get_i64("data.streaming_buffer_size")) {}
 
 EngineSettings::EngineSettings(const OptionSet& options)
     : block_size(options.get_i64("engine.block_size")),

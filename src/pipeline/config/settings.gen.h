@@ -171,8 +171,11 @@ struct BufferSettings {
 
   int64_t compression_level;
   int64_t max_staleness;  // versions
+  int64_t num_storage_units;  // directories
   BufferPolicy policy;
   std::string record_dir;
+  std::string spill_path;
+  std::string store_path;
 };
 
 // checkpoint.*
@@ -223,8 +226,11 @@ struct DataSettings {
   explicit DataSettings(const OptionSet& options);
 
   std::string path;
+  int64_t preprocess_workers;  // threads
   bool shuffle;
   uint64_t shuffle_seed;
+  bool streaming;
+  int64_t streaming_buffer_size;  // rows
 };
 
 // engine.*

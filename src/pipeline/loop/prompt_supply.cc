@@ -2,6 +2,7 @@
 #include "pipeline/loop/prompt_supply.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "core/error.h"
@@ -28,11 +29,14 @@ PromptSupply::PromptSupply(Control& control, LoadedModel& model, int64_t max_mod
   const std::string &path = settings.data.path, &eval = settings.eval.path;
   if (!path.empty()) {
     const PromptFile::Order order{settings.data.shuffle, settings.data.shuffle_seed};
-    data_ = std::make_unique<PromptFile>(fs, path, order);
+    const KeptRows kept{!settings.data.streaming, settings.data.streaming_buffer_size};
+    data_ = std::make_unique<PromptFile>(fs, path, order, kept);
+    reader_ = std::make_unique<PromptReader>(*data_, model_, settings.data.preprocess_workers,
+                                             model.runtime().cpus());
   }
   if (settings.pipeline.prompt_prefetch) {
-    const auto read = [this](uint64_t ordinal, const PromptLimits& limits) {
-      return data_->draw(ordinal, model_, limits);
+    const auto read = [this](uint64_t first, int64_t count, const PromptLimits& limits) {
+      return reader_->read(first, count, limits);
     };
     ahead_ = std::make_unique<PromptPrefetch>(read, settings.pipeline.prompt_prefetch_size,
                                               model.runtime().cpus());
@@ -49,14 +53,25 @@ PromptLimits PromptSupply::limits() const {
   return {settings.sampling.max_new_tokens, max_model_len_, settings.algo.objective};
 }
 
+std::vector<Prompt> PromptSupply::draw_rows(uint64_t first, int64_t count) {
+  std::vector<Prompt> prompts;
+  if (ahead_ != nullptr) {
+    for (int64_t i = 0; i < count; ++i) {
+      prompts.push_back(ahead_->take(first + static_cast<uint64_t>(i), limits()));
+    }
+    return prompts;
+  }
+  for (ReadPrompt& read : reader_->read(first, count, limits())) {
+    if (read.failure != nullptr) std::rethrow_exception(read.failure);
+    prompts.push_back(std::move(read.prompt));
+  }
+  return prompts;
+}
+
 PromptSupply::Drawn PromptSupply::draw(uint64_t ordinal, int64_t count, int64_t min_count) {
   Drawn out;
   if (data_ != nullptr) {
-    for (int64_t i = 0; i < count; ++i) {
-      const uint64_t at = ordinal + static_cast<uint64_t>(i);
-      out.prompts.push_back(ahead_ != nullptr ? ahead_->take(at, limits())
-                                              : data_->draw(at, model_, limits()));
-    }
+    out.prompts = draw_rows(ordinal, count);
     return out;
   }
   const Control::Lock lock = control_.lock();

@@ -43,6 +43,11 @@ class PromptSupply {
   // Prompts that pipeline.prompt_prefetch had ready; 0 without it.
   int64_t num_prefetched() const { return ahead_ != nullptr ? ahead_->num_ready() : 0; }
 
+  // Rows that were read from data.path because they were drawn; 0 without it.
+  int64_t num_rows_read() const { return data_ != nullptr ? data_->num_rows_read() : 0; }
+  // The most threads that prompts were read on; 0 without data.path.
+  int64_t most_workers() const { return reader_ != nullptr ? reader_->most_workers() : 0; }
+
   uint64_t digest() const { return data_ != nullptr ? data_->digest() : 0; }
   // 0 for a feed.
   uint64_t epoch_of(uint64_t ordinal) const;
@@ -55,6 +60,7 @@ class PromptSupply {
 
  private:
   Drawn draw(uint64_t ordinal, int64_t count, int64_t min_count);
+  std::vector<Prompt> draw_rows(uint64_t first, int64_t count);
   PromptLimits limits() const;
   // One row, made by row_at(location); false if the feed was full until the timeout.
   bool feed(int64_t timeout_ns, FunctionRef<PromptRow(const std::string&)> row_at);
@@ -66,6 +72,7 @@ class PromptSupply {
   LoadedModel& model_;
   const int64_t max_model_len_;
   std::unique_ptr<PromptFile> data_;       // null: the host feeds
+  std::unique_ptr<PromptReader> reader_;   // of data_
   std::unique_ptr<PromptPrefetch> ahead_;  // null: prompts are read when they are drawn
   std::unique_ptr<PromptFile> eval_;       // null: there are no evaluations
   PromptFeed feed_;                        // under control's lock

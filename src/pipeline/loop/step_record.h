@@ -34,6 +34,7 @@ struct StepRecord {
   Times times;
   EngineStats engine_before;
   int64_t prefetched_before = 0;
+  int64_t rows_read_before = 0;
   MetricList trained;    // of the batch
   TrainMetrics update;   // of the optimizer steps
   bool applied = false;  // the update changed weights

@@ -68,6 +68,7 @@ void UpdateDriver::begin_step() {
   step() = {};
   step().times.begin = now();
   step().prefetched_before = run_.prompts.num_prefetched();
+  step().rows_read_before = run_.prompts.num_rows_read();
   if (EngineSet* const engine = run_.phases.engine(); engine != nullptr) {
     engine->restart_peak();
     step().engine_before = engine->stats();
@@ -267,6 +268,14 @@ MetricList UpdateDriver::supply_metrics() {
     const EngineSet& engine = *run_.phases.engine();
     m.set("pipeline/lanes_taken", static_cast<double>(engine.lanes_taken()));
     m.set("pipeline/lanes_held", static_cast<double>(engine.lanes_held()));
+  }
+  const DataSettings& data = settings().data;
+  if (!data.streaming || data.streaming_buffer_size > 0) {
+    m.set("pipeline/rows_read",
+          static_cast<double>(run_.prompts.num_rows_read() - step().rows_read_before));
+  }
+  if (data.preprocess_workers > 1) {
+    m.set("pipeline/prompt_workers", static_cast<double>(run_.prompts.most_workers()));
   }
   if (settings().pipeline.prompt_prefetch) {
     m.set("timing_s/draw", to_seconds(step().times.drawing_ns));

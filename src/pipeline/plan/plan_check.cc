@@ -82,6 +82,19 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
                        "the age of samples"))
               .with_expected("-1"));
   }
+  if (use == PlanUse::kPipeline && !settings.buffer.store_path.empty()) {
+    v.add(conflict("buffer.store_path", "pipeline.mode",
+                   str("buffer.store_path is ", settings.buffer.store_path,
+                       ", which has no effect in a pipeline: it trains on what it generates"))
+              .with_expected("empty"));
+  }
+  if (use == PlanUse::kPipeline && !settings.buffer.spill_path.empty()) {
+    v.add(conflict("buffer.spill_path", "pipeline.mode",
+                   str("buffer.spill_path is ", settings.buffer.spill_path,
+                       ", which has no effect in a pipeline: its checkpoints and queue_size bound "
+                       "what waits"))
+              .with_expected("empty"));
+  }
   if (use == PlanUse::kPipeline && settings.sampling.seed >= 0) {
     v.add(conflict("sampling.seed", "runtime.seed",
                    str("sampling.seed is ", settings.sampling.seed,

@@ -25,16 +25,8 @@ void PromptPrefetch::read_ahead() {
   const uint64_t end = first_ + static_cast<uint64_t>(size_);
   if (running_ || 2 * ready_.size() > static_cast<uint64_t>(size_)) return;
   if (!ready_.empty() && ready_.back().failure != nullptr) return;
-  task_.start([this, begin, end] {
-    for (uint64_t ordinal = begin; ordinal < end; ++ordinal) {
-      try {
-        reading_.push_back({read_(ordinal, limits_), nullptr});
-      } catch (...) {
-        reading_.push_back({{}, std::current_exception()});
-        return;
-      }
-    }
-  });
+  task_.start(
+      [this, begin, end] { reading_ = read_(begin, static_cast<int64_t>(end - begin), limits_); });
   running_ = true;
 }
 
@@ -49,10 +41,10 @@ Prompt PromptPrefetch::take(uint64_t ordinal, const PromptLimits& limits) {
     limits_ = limits;
     ready_.clear();
     first_ = ordinal;
-    ready_.push_back({read_(ordinal, limits), nullptr});
+    ready_.push_back(std::move(read_(ordinal, 1, limits).front()));
   }
   ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(ordinal - first_));
-  Entry entry = std::move(ready_.front());
+  ReadPrompt entry = std::move(ready_.front());
   ready_.pop_front();
   first_ = ordinal + 1;
   if (entry.failure != nullptr) std::rethrow_exception(entry.failure);

@@ -3,17 +3,19 @@
 #pragma once
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <functional>
+#include <vector>
 
-#include "pipeline/prompts/prompt_row.h"
+#include "pipeline/prompts/prompt_reader.h"
 #include "pipeline/session/background_task.h"
 
 namespace rl {
 
 class PromptPrefetch {
  public:
-  using Read = std::function<Prompt(uint64_t ordinal, const PromptLimits& limits)>;
+  // PromptReader::read.
+  using Read = std::function<std::vector<ReadPrompt>(uint64_t first, int64_t count,
+                                                     const PromptLimits& limits)>;
 
   // At most `size` prompts wait. read is called by one thread at a time; cpus: of the own thread.
   PromptPrefetch(Read read, int64_t size, const CpuList& cpus)
@@ -26,10 +28,6 @@ class PromptPrefetch {
   int64_t num_ready() const { return num_ready_; }
 
  private:
-  struct Entry {
-    Prompt prompt;
-    std::exception_ptr failure;  // null: there is a prompt
-  };
   bool has(uint64_t ordinal) const;
   void collect();
   void read_ahead();
@@ -38,8 +36,8 @@ class PromptPrefetch {
   const int64_t size_;
   PromptLimits limits_;
   uint64_t first_ = 0;  // ordinal of the first of ready_
-  std::deque<Entry> ready_;
-  std::deque<Entry> reading_;  // the task's while it runs
+  std::deque<ReadPrompt> ready_;
+  std::vector<ReadPrompt> reading_;  // the task's while it runs
   bool running_ = false;
   int64_t num_ready_ = 0;
   BackgroundTask task_;  // the last member: it uses the others

@@ -23,24 +23,24 @@ std::vector<uint32_t> epoch_order(int64_t count, bool shuffle, uint64_t seed, ui
   return order;
 }
 
-PromptFile::PromptFile(FileSystem& fs, const std::string& path, Order order)
-    : index_(fs, path), order_(order) {
+PromptFile::PromptFile(FileSystem& fs, const std::string& path, Order order, KeptRows kept)
+    : rows_(fs, path, kept), order_(order) {
   if (num_rows() <= std::numeric_limits<uint32_t>::max()) return;
   throw Error(Code::kResourceExhausted, str(path, " has ", num_rows(), " rows, more than 2^32 - 1"))
       .with_location(path);
 }
 
-Prompt PromptFile::draw(uint64_t ordinal, const LoadedModel& model, const PromptLimits& limits) {
+int64_t PromptFile::row_of(uint64_t ordinal) {
   if (epoch_ != epoch_of(ordinal)) {
     epoch_ = epoch_of(ordinal);
-    rows_ = epoch_order(num_rows(), order_.shuffle, order_.seed, epoch_);
+    drawn_ = epoch_order(num_rows(), order_.shuffle, order_.seed, epoch_);
   }
-  return read(rows_[ordinal % static_cast<uint64_t>(num_rows())], model, limits);
+  return drawn_[ordinal % static_cast<uint64_t>(num_rows())];
 }
 
 Prompt PromptFile::read(int64_t row, const LoadedModel& model, const PromptLimits& limits) const {
-  const std::string where = index_.location(row);
-  Prompt p = make_prompt(parse_prompt_row(index_.row(row), where), model, limits, where);
+  const std::string where = rows_.index().location(row);
+  Prompt p = make_prompt(parse_prompt_row(rows_.row(row), where), model, limits, where);
   p.data_row = row;
   return p;
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/prompts/jsonl_index.h"
+#include "pipeline/prompts/jsonl_rows.h"
 #include "pipeline/prompts/prompt_row.h"
 
 namespace rl {
@@ -21,20 +21,22 @@ class PromptFile {
     bool shuffle = false;
     uint64_t seed = 0;
   };
-  PromptFile(FileSystem& fs, const std::string& path, Order order);
+  PromptFile(FileSystem& fs, const std::string& path, Order order, KeptRows kept = {});
 
-  int64_t num_rows() const { return index_.num_rows(); }
-  uint64_t digest() const { return index_.digest(); }
+  int64_t num_rows() const { return rows_.index().num_rows(); }
+  uint64_t digest() const { return rows_.index().digest(); }
+  int64_t num_rows_read() const { return rows_.num_read(); }  // of the file
   uint64_t epoch_of(uint64_t ordinal) const { return ordinal / num_rows(); }
-  // The prompt of an ordinal, or of a row of the file.
-  Prompt draw(uint64_t ordinal, const LoadedModel& model, const PromptLimits& limits);
+  // The row of an ordinal.
+  int64_t row_of(uint64_t ordinal);
+  // The prompt of a row. Thread-safe.
   Prompt read(int64_t row, const LoadedModel& model, const PromptLimits& limits) const;
 
  private:
-  JsonlIndex index_;
+  JsonlRows rows_;
   Order order_;
   uint64_t epoch_ = UINT64_MAX;
-  std::vector<uint32_t> rows_;  // of epoch_
+  std::vector<uint32_t> drawn_;  // rows of epoch_, in their order
 };
 
 // Rows that the host feeds, at most `capacity` of them waiting. Not thread-safe.

@@ -444,6 +444,74 @@ pub type rl_memory_fn = Option<
     ),
 >;
 
+pub type rl_store_found_fn = Option<
+    unsafe extern "C" fn(
+        context: *mut c_void,
+        token: *const c_char,
+        token_len: usize,
+        data: *const c_void,
+        size: u64,
+    ) -> i32,
+>;
+
+pub type rl_store_put_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        name: *const c_char,
+        name_len: usize,
+        data: *const c_void,
+        size: u64,
+    ) -> i32,
+>;
+
+pub type rl_store_claim_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        max_groups: u64,
+        found: rl_store_found_fn,
+        context: *mut c_void,
+    ) -> i32,
+>;
+
+pub type rl_store_recover_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+    ) -> i32,
+>;
+
+pub type rl_store_token_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        token: *const c_char,
+        token_len: usize,
+    ) -> i32,
+>;
+
+pub type rl_store_read_book_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        found: rl_store_found_fn,
+        context: *mut c_void,
+    ) -> i32,
+>;
+
+pub type rl_store_write_book_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        data: *const c_void,
+        size: u64,
+    ) -> i32,
+>;
+
+pub type rl_store_describe_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        code: i32,
+        text: *mut c_char,
+        text_size: usize,
+    ),
+>;
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rl_device_info {
@@ -841,6 +909,7 @@ pub struct rl_take {
     pub min_groups: u64,
     pub max_groups: u64,
     pub version: u64,
+    pub step: u64,
 }
 
 #[repr(C)]
@@ -865,6 +934,11 @@ pub struct rl_buffer_stats {
     pub taken: u64,
     pub dropped: u64,
     pub stale: u64,
+    pub stored: u64,
+    pub acknowledged_groups: u64,
+    pub duplicate_groups: u64,
+    pub damaged_groups: u64,
+    pub spilled_groups: u64,
 }
 
 #[repr(C)]
@@ -1047,6 +1121,22 @@ pub struct rl_allocator {
     pub allocate: rl_allocate_fn,
     pub release: rl_memory_fn,
     pub decommit: rl_memory_fn,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_store {
+    pub struct_size: usize,
+    pub user_data: *mut c_void,
+    pub destroy: rl_destroy_fn,
+    pub put: rl_store_put_fn,
+    pub claim: rl_store_claim_fn,
+    pub recover: rl_store_recover_fn,
+    pub acknowledge: rl_store_token_fn,
+    pub set_aside: rl_store_token_fn,
+    pub read_book: rl_store_read_book_fn,
+    pub write_book: rl_store_write_book_fn,
+    pub describe: rl_store_describe_fn,
 }
 
 #[repr(C)]
@@ -1737,6 +1827,16 @@ extern "C" {
         out: *mut *mut rl_batch,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_buffer_acknowledge(
+        buffer: *mut rl_buffer,
+        step: u64,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
+    pub fn rl_buffer_resume(
+        buffer: *mut rl_buffer,
+        step: u64,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_drop_init(drop: *mut rl_drop, size: usize);
     pub fn rl_buffer_drop(
         buffer: *mut rl_buffer,
@@ -2067,6 +2167,14 @@ extern "C" {
     ) -> rl_status;
     pub fn rl_files_init(files: *mut rl_files, size: usize);
     pub fn rl_allocator_init(allocator: *mut rl_allocator, size: usize);
+    pub fn rl_store_init(store: *mut rl_store, size: usize);
+    pub fn rl_buffer_create_stored(
+        options: *const rl_options,
+        max_samples: u64,
+        store: *const rl_store,
+        out: *mut *mut rl_buffer,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_host_init(host: *mut rl_host, size: usize);
     pub fn rl_runtime_create_hosted(
         header_abi: u32,

@@ -49,7 +49,7 @@ returned!(
 
 returned!(
     /// What a buffer holds, and counts of samples since it was created: put = taken + dropped +
-    /// stale + samples.
+    /// stale + stored + samples.
     BufferStats = rl_buffer_stats {
         /// Now.
         samples: u64,
@@ -62,6 +62,16 @@ returned!(
         dropped: u64,
         /// Removed by [`Buffer::take`] because of `buffer.max_staleness`.
         stale: u64,
+        /// Given to a store.
+        stored: u64,
+        /// Trained by steps that are durable.
+        acknowledged_groups: u64,
+        /// Delivered again by the store, and dropped.
+        duplicate_groups: u64,
+        /// Set aside because they could not be read.
+        damaged_groups: u64,
+        /// Now, those that wait in files of `buffer.spill_path`.
+        spilled_groups: u64,
     }
 );
 
@@ -74,12 +84,14 @@ given!(
         max: u64,
         /// Of the weights that are to be trained, for `buffer.max_staleness`.
         version: u64,
+        /// The training step that they are for, with `buffer.store_path`.
+        step: u64,
     }
 );
 
 impl Default for Groups {
     fn default() -> Self {
-        Self { min: 1, max: u64::MAX, version: 0 }
+        Self { min: 1, max: u64::MAX, version: 0, step: 0 }
     }
 }
 
@@ -123,10 +135,24 @@ impl Buffer {
         let status = unsafe {
             let mut take = initial!(rl_take, rl_take_init);
             (take.min_groups, take.max_groups) = (groups.min, groups.max);
-            take.version = groups.version;
+            (take.version, take.step) = (groups.version, groups.step);
             status_of!(rl_buffer_take(self.as_ptr(), &take, timeout_ns(timeout), &mut batch))
         }?;
         Ok(outcome(status, || Batch::from_raw(batch)))
+    }
+
+    /// The weights of a training step are durable: the groups that were taken for it and for earlier
+    /// steps leave the store.
+    pub fn acknowledge(&self, step: u64) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_buffer_acknowledge(self.as_ptr(), step)) }
+    }
+
+    /// Training goes on after a step, that of a checkpoint or 0: groups that were taken for later
+    /// ones come again.
+    pub fn resume(&self, step: u64) -> Result<()> {
+        // SAFETY: the handle is this object's.
+        unsafe { call!(rl_buffer_resume(self.as_ptr(), step)) }
     }
 
     /// Removes groups, whole or not; the number of their samples.

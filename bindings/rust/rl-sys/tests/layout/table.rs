@@ -375,7 +375,8 @@ pub fn structs(out: &mut String) {
         struct_size,
         min_groups,
         max_groups,
-        version
+        version,
+        step
     );
     layout!(
         out,
@@ -397,7 +398,12 @@ pub fn structs(out: &mut String) {
         put,
         taken,
         dropped,
-        stale
+        stale,
+        stored,
+        acknowledged_groups,
+        duplicate_groups,
+        damaged_groups,
+        spilled_groups
     );
     layout!(
         out,
@@ -568,6 +574,21 @@ pub fn structs(out: &mut String) {
         allocate,
         release,
         decommit
+    );
+    layout!(
+        out,
+        rl_store,
+        struct_size,
+        user_data,
+        destroy,
+        put,
+        claim,
+        recover,
+        acknowledge,
+        set_aside,
+        read_book,
+        write_book,
+        describe
     );
     layout!(
         out,

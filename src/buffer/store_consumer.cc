@@ -1,0 +1,303 @@
+// The book is written before anything is said of it: a group is recorded before it is returned, and
+// done before the store forgets it. So whatever a crash leaves behind, a delivery that comes again
+// is found in the book.
+#include "buffer/store_consumer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "buffer/batch_bytes.h"
+#include "data/sample_document.h"
+
+namespace rl {
+namespace {
+
+constexpr int64_t kPollNs = 10'000'000;  // between two looks at the store
+constexpr int kInstanceBit = 48;         // of a sample's id, from which runtime.instance begins
+
+[[noreturn]] void refuse_group(const std::string& place, const std::string& what) {
+  throw Error(Code::kDataLoss, str(place, ": ", what)).with_location(place);
+}
+
+int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+}  // namespace
+
+GroupKey key_of(std::span<const SamplePtr> group) {
+  const GroupKey key{group[0]->id >> kInstanceBit, group[0]->ordinal};
+  for (const SamplePtr& s : group) {
+    if (s->id >> kInstanceBit == key.instance) continue;
+    throw Error(Code::kInvalidArgument,
+                str(sample_name(*s), " is of instance ", s->id >> kInstanceBit,
+                    ", but the first of its group is of instance ", key.instance))
+        .with_key("sample_id");
+  }
+  if (key.ordinal == std::numeric_limits<uint64_t>::max()) {
+    throw Error(Code::kInvalidArgument, str(sample_name(*group[0]),
+                                            " has the last ordinal, which "
+                                            "no store can hold"))
+        .with_key("ordinal");
+  }
+  return key;
+}
+
+std::vector<SamplePtr> decode_stored_group(std::string_view bytes, const std::string& place,
+                                           int64_t group_size) {
+  std::vector<SamplePtr> group = decode_samples(std::as_bytes(std::span(bytes)), place);
+  if (static_cast<int64_t>(group.size()) != group_size) {
+    refuse_group(place, str("has ", group.size(), " samples, not one group of ", group_size));
+  }
+  for (size_t i = 0; i < group.size(); ++i) {
+    if (group[i]->ordinal == group[0]->ordinal && group[i]->slot == i) continue;
+    refuse_group(place,
+                 str("is not one complete group: sample ", i, " is ", sample_name(*group[i])));
+  }
+  try {
+    key_of(group);
+  } catch (const Error& e) {
+    refuse_group(place, e.message);
+  }
+  return group;
+}
+
+StoreConsumer::StoreConsumer(std::shared_ptr<ExperienceStore> store, int64_t group_size,
+                             int64_t capacity, bool needs_scores)
+    : store_(std::move(store)),
+      group_size_(group_size),
+      waiting_(group_size, capacity, needs_scores) {
+  waiting_.observe(removals_);
+}
+
+// The number of the opening fences off a process that took before.
+void StoreConsumer::open() {
+  if (open_) return;
+  const std::string bytes = store_->read_book();
+  StoreBook book = bytes.empty() ? StoreBook() : StoreBook::decode(bytes, store_->book_place());
+  ++book.opening;
+  store_->write_book(book.encode());
+  store_->recover();
+  book_ = std::move(book);
+  in_doubt_ = book_.has_taken();
+  open_ = true;
+}
+
+void StoreConsumer::require_current() const {
+  const StoreBook now = StoreBook::decode(store_->read_book(), store_->book_place());
+  if (now.opening == book_.opening) return;
+  throw Error(Code::kFailedPrecondition, str(store_->book_place(),
+                                             ": another process takes from this store since; this "
+                                             "buffer is opening ",
+                                             book_.opening, ", and there is opening ", now.opening))
+      .with_location(store_->book_place());
+}
+
+void StoreConsumer::write(StoreBook&& next) {
+  require_current();
+  store_->write_book(next.encode());
+  book_ = std::move(next);
+}
+
+void StoreConsumer::drop_duplicate(const GroupKey& key, const StoredGroup& group) {
+  ++counts_.duplicates;
+  const auto waits = deliveries_.find(key.ordinal);
+  const bool is_waiting =
+      waits != deliveries_.end() && waits->second.key == key && waits->second.token == group.token;
+  const auto taken = taken_.find(key);
+  // The store has one group of this token, which is still needed.
+  if (is_waiting || (taken != taken_.end() && taken->second == group.token)) return;
+  owed_.push_back(group.token);
+}
+
+void StoreConsumer::admit(StoredGroup group) {
+  std::vector<SamplePtr> samples;
+  try {
+    samples = decode_stored_group(group.bytes, store_->place(group.token), group_size_);
+    const GroupKey key = key_of(samples);
+    const auto waits = deliveries_.find(key.ordinal);
+    const bool is_here = waits != deliveries_.end();
+    if (book_.is_done(key) || book_.is_taken(key) || (is_here && waits->second.key == key)) {
+      return drop_duplicate(key, group);
+    }
+    if (is_here) {
+      deferred_.push_back(std::move(group));
+      return;
+    }
+    waiting_.put_all(std::move(samples));
+    deliveries_[key.ordinal] = {key, std::move(group.token)};
+  } catch (Error& e) {
+    store_->set_aside(group.token);
+    ++counts_.damaged;
+    const std::string place = store_->place(group.token);
+    if (!e.message.starts_with(place)) e.message = str(place, ": ", e.message);
+    if (e.location.empty()) e.location = place;
+    throw;
+  }
+}
+
+// Claims what there is room for. Deliveries that a failure leaves unread are kept for the next
+// time.
+void StoreConsumer::fetch() {
+  std::vector<StoredGroup> groups = std::exchange(deferred_, {});
+  const int64_t room = (waiting_.capacity() - waiting_.num_samples()) / group_size_ -
+                       static_cast<int64_t>(groups.size());
+  if (room > 0) {
+    try {
+      for (StoredGroup& group : store_->claim(room)) groups.push_back(std::move(group));
+    } catch (...) {
+      deferred_ = std::move(groups);
+      throw;
+    }
+  }
+  for (size_t i = 0; i < groups.size(); ++i) {
+    try {
+      admit(std::move(groups[i]));
+    } catch (...) {
+      std::move(groups.begin() + static_cast<std::ptrdiff_t>(i) + 1, groups.end(),
+                std::back_inserter(deferred_));
+      throw;
+    }
+  }
+}
+
+// What the store need not keep. A failure is tried again later.
+void StoreConsumer::settle() {
+  while (!owed_.empty()) {
+    store_->acknowledge(owed_.back());
+    owed_.pop_back();
+  }
+}
+
+// A group of an earlier process has no token here: the store delivers it again.
+void StoreConsumer::forget(std::span<const GroupKey> done) {
+  for (const GroupKey& key : done) {
+    const auto found = taken_.find(key);
+    if (found == taken_.end()) continue;
+    owed_.push_back(std::move(found->second));
+    taken_.erase(found);
+  }
+  counts_.acknowledged += static_cast<int64_t>(done.size());
+  settle();
+}
+
+void StoreConsumer::finish_removed() {
+  if (removals_.ordinals.empty()) return;
+  StoreBook next = book_;
+  for (const uint64_t ordinal : removals_.ordinals) next.finish(deliveries_.at(ordinal).key);
+  write(std::move(next));
+  for (const uint64_t ordinal : std::exchange(removals_.ordinals, {})) {
+    owed_.push_back(std::move(deliveries_.at(ordinal).token));
+    deliveries_.erase(ordinal);
+  }
+}
+
+void StoreConsumer::record(std::span<const SamplePtr> batch, uint64_t step) {
+  StoreBook next = book_;
+  const auto size = static_cast<size_t>(group_size_);
+  for (size_t i = 0; i < batch.size(); i += size) next.take(key_of(batch.subspan(i, size)), step);
+  write(std::move(next));
+  for (size_t i = 0; i < batch.size(); i += size) {
+    const auto found = deliveries_.find(batch[i]->ordinal);
+    taken_[found->second.key] = std::move(found->second.token);
+    deliveries_.erase(found);
+  }
+}
+
+void StoreConsumer::require_settled() const {
+  if (!in_doubt_) return;
+  throw Error(Code::kFailedPrecondition,
+              str(store_->book_place(), ": an earlier process took groups for ",
+                  book_.taken_steps(), "; say after which step training goes on"))
+      .with_location(store_->book_place());
+}
+
+void StoreConsumer::require_later(uint64_t step) const {
+  if (step > book_.step()) return;
+  const std::string expected = str("at least ", book_.step() + 1);
+  throw Error(Code::kOutOfRange, str("parameter take.step is ", step, ", expected ", expected,
+                                     ": step ", book_.step(), " is acknowledged"))
+      .with_key("take.step")
+      .with_expected(expected);
+}
+
+// After an error the batch waits again.
+std::vector<SamplePtr> StoreConsumer::take_now(const TakeRule& rule, uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  open();
+  require_settled();
+  require_later(step);
+  settle();
+  fetch();
+  removals_.ordinals.reserve(deliveries_.size());
+  std::vector<SamplePtr> batch = waiting_.take(rule, 0);
+  try {
+    finish_removed();
+    if (!batch.empty()) record(batch, step);
+  } catch (...) {
+    waiting_.put_all(std::move(batch));
+    throw;
+  }
+  return batch;
+}
+
+std::vector<SamplePtr> StoreConsumer::take(const TakeRule& rule, uint64_t step,
+                                           int64_t timeout_ns) {
+  const int64_t start = now_ns();
+  for (;;) {
+    std::vector<SamplePtr> batch = take_now(rule, step);
+    const int64_t left = timeout_ns < 0 ? kPollNs : timeout_ns - (now_ns() - start);
+    if (!batch.empty() || left <= 0) return batch;
+    if (waiting_.wait_until_closed(std::min(left, kPollNs))) return {};
+  }
+}
+
+void StoreConsumer::acknowledge(uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  open();
+  require_settled();
+  StoreBook next = book_;
+  const std::vector<GroupKey> done = next.acknowledge(step);
+  if (!done.empty() || next.step() != book_.step()) write(std::move(next));
+  forget(done);
+}
+
+void StoreConsumer::resume(uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  open();
+  if (step < book_.step()) {
+    throw Error(Code::kFailedPrecondition,
+                str("training cannot go on after step ", step, ": step ", book_.step(),
+                    " was acknowledged, and its groups are gone"))
+        .with_key("step")
+        .with_expected(str("at least ", book_.step()))
+        .with_location(store_->book_place());
+  }
+  StoreBook next = book_;
+  const std::vector<GroupKey> done = next.acknowledge(step);
+  const std::vector<GroupKey> returned = next.give_back();
+  write(std::move(next));
+  in_doubt_ = false;
+  forget(done);
+  taken_.clear();
+  if (!returned.empty()) store_->recover();
+}
+
+int64_t StoreConsumer::drop(const DropRule& rule) {
+  const std::lock_guard lock(mutex_);
+  if (!open_) return 0;  // nothing is claimed, and who never takes must not fence off who does
+  removals_.ordinals.reserve(deliveries_.size());
+  const int64_t dropped = waiting_.drop(rule);
+  finish_removed();
+  return dropped;
+}
+
+StoreCounts StoreConsumer::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+}  // namespace rl

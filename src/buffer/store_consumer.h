@@ -1,0 +1,101 @@
+// Takes groups from a store so that each is trained on once. The book of the store says, before a
+// batch is returned, for which step its groups were taken; a step that is acknowledged makes them
+// done, and a trainer that goes on from an earlier checkpoint gets those of later steps again.
+// Whatever the store delivers twice is dropped and counted. One process takes from a store: when
+// another one begins to, this one is refused. Thread-safe.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "buffer/experience_buffer.h"
+#include "buffer/experience_store.h"
+#include "buffer/store_book.h"
+
+namespace rl {
+
+// Groups, since the consumer was made.
+struct StoreCounts {
+  int64_t acknowledged = 0;  // done, and gone from the store
+  int64_t duplicates = 0;    // deliveries of a group that is done, taken or waits here
+  int64_t damaged = 0;       // set aside
+};
+
+// The samples of a group, from bytes that may be anything. kDataLoss naming place and offset, also
+// for what is not exactly one complete group of one instance.
+std::vector<SamplePtr> decode_stored_group(std::string_view bytes, const std::string& place,
+                                           int64_t group_size);
+// The key of a complete group. kInvalidArgument if its samples are of several instances.
+GroupKey key_of(std::span<const SamplePtr> group);
+
+class StoreConsumer {
+ public:
+  // As for ExperienceBuffer. At most capacity samples are claimed and not taken.
+  StoreConsumer(std::shared_ptr<ExperienceStore> store, int64_t group_size, int64_t capacity,
+                bool needs_scores);
+
+  // ExperienceBuffer::take for a step after the acknowledged one. kFailedPrecondition: an earlier
+  // process has taken groups, and nobody has said which of its steps are kept (resume); or another
+  // process has begun to take. Errors of a damaged group come once it is set aside.
+  std::vector<SamplePtr> take(const TakeRule& rule, uint64_t step, int64_t timeout_ns);
+  // The weights of this step are durable: groups taken for it and earlier ones are done.
+  void acknowledge(uint64_t step);
+  // Training goes on after this step: the same, and groups taken for later steps come again.
+  // kFailedPrecondition if a later step was acknowledged.
+  void resume(uint64_t step);
+  // Drops groups that are claimed and not taken; they are done.
+  int64_t drop(const DropRule& rule);
+  void close() { waiting_.close(); }
+  bool closed() const { return waiting_.closed(); }
+
+  BufferCounts buffer_counts() const { return waiting_.counts(); }
+  StoreCounts counts() const;
+
+ private:
+  struct Delivery {
+    GroupKey key;
+    std::string token;
+  };
+  // Collects the ordinals of groups that left the buffer untaken.
+  class Removals final : public BufferObserver {
+   public:
+    void changed(int64_t, bool) noexcept override {}
+    void removed(const Sample& of, DropReason) noexcept override { ordinals.push_back(of.ordinal); }
+    std::vector<uint64_t> ordinals;
+  };
+
+  void open();
+  void require_current() const;
+  void write(StoreBook&& next);
+  void fetch();
+  void admit(StoredGroup group);
+  void drop_duplicate(const GroupKey& key, const StoredGroup& group);
+  void require_settled() const;
+  void require_later(uint64_t step) const;
+  std::vector<SamplePtr> take_now(const TakeRule& rule, uint64_t step);
+  void record(std::span<const SamplePtr> batch, uint64_t step);
+  void forget(std::span<const GroupKey> done);
+  void finish_removed();
+  void settle();
+
+  const std::shared_ptr<ExperienceStore> store_;
+  const int64_t group_size_;
+  Removals removals_;  // outlives what tells it; under the lock of waiting_
+  ExperienceBuffer waiting_;
+  mutable std::mutex mutex_;
+  bool open_ = false;
+  bool in_doubt_ = false;  // the book has groups that an earlier process took
+  StoreBook book_;
+  std::map<uint64_t, Delivery> deliveries_;  // of groups in waiting_, by ordinal
+  std::map<GroupKey, std::string> taken_;    // tokens
+  std::vector<StoredGroup> deferred_;        // their ordinal waits, of another instance
+  std::vector<std::string> owed_;            // tokens to be acknowledged
+  StoreCounts counts_;
+};
+
+}  // namespace rl
