@@ -390,7 +390,7 @@ const std::vector<Example>& examples() {
        {"engine.graph_batch_sizes", "runtime.device"}},
       {{"comm.timeout_ns=1s"}, {"comm.timeout_ns", "parallel.data"}},
       {{"trainer.balance_groups=true"}, {"trainer.balance_groups", "parallel.data"}},
-      {{"comm.backend=gloo", "comm.rendezvous=file:x"}, {"comm.backend", "parallel.data"}},
+      {{"comm.backend=host"}, {"comm.backend", "parallel.data"}},
       {{"comm.backend=nccl", "parallel.data=2"}, {"comm.backend", "parallel.data"}},
       {{"comm.backend=host", "parallel.data=2"}, {"comm.backend", "parallel.data"}},
       {{"comm.backend=gloo", "parallel.data=2"}, {"comm.backend", "comm.rendezvous"}},

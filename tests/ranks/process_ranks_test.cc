@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "../pipeline/rank_rig.h"
@@ -60,7 +61,9 @@ pid_t start_rank(int rank, const std::string& directory, const std::string& rend
   for (char** each = environ; *each != nullptr; ++each) variables.push_back(*each);
   for (const std::string& each : own) variables.push_back(const_cast<char*>(each.c_str()));
   variables.push_back(nullptr);
-  std::string arguments[] = {"/proc/self/exe", "--gtest_filter=ProcessRank.DISABLED_Trains",
+  // By its own name: the plugin lies beside it.
+  std::string arguments[] = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                             "--gtest_filter=ProcessRank.DISABLED_Trains",
                              "--gtest_also_run_disabled_tests", "--gtest_brief=1"};
   std::vector<char*> argv;
   for (std::string& each : arguments) argv.push_back(each.data());
