@@ -253,8 +253,7 @@ UpdateResult PolicyUpdate::complete(InProgress& update) {
     set_trainer_coefficient();
   }
   out.metrics = std::move(batch.metrics);
-  const DataRanks ranks = model_.runtime().data_ranks();
-  if (!ranks.alone()) out.metrics.append(traffic_metrics(ranks.traffic() - update.exchanged));
+  add_traffic(update.exchanged, out.metrics);
   update.watch.done();
   return out;
 }
@@ -368,12 +367,19 @@ bool PolicyUpdate::abandon() {
   return !update->trains_policy || trainer_->abandon() || undo();
 }
 
+void PolicyUpdate::add_traffic(const Traffic& before, MetricList& metrics) const {
+  const DataRanks ranks = model_.runtime().data_ranks();
+  if (!ranks.alone()) metrics.append(traffic_metrics(ranks.traffic() - before));
+}
+
 UpdateResult PolicyUpdate::without_samples() {
+  const Traffic before = model_.runtime().data_ranks().traffic();
   PreparedBatch batch = preparation_.prepare({}, workers());
   cut_.count({}, batch.metrics);
   UpdateResult out;
   if (critic_ != nullptr) critic_->step(batch);
   out.metrics = std::move(batch.metrics);
+  add_traffic(before, out.metrics);
   return out;
 }
 

@@ -152,6 +152,8 @@ class PolicyUpdate {
   UpdateResult finish(InProgress& update);
   UpdateResult complete(InProgress& update);
   void check_divisible(const GradientBatch& batch) const;
+  // Of this rank, since an earlier reading.
+  void add_traffic(const Traffic& before, MetricList& metrics) const;
   CheckpointDraft draft_states(const CheckpointMeta& meta);
   TrainerOptions trainer_options(const Settings& settings) const;
   void set_trainer_coefficient();

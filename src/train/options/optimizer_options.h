@@ -45,7 +45,7 @@ struct OptimizerOptions {
   std::vector<std::string> no_decay = {};
   bool no_decay_may_miss = false;  // a pattern may match nothing: the list is another model's
   ZeroOptions zero = {};
-  double ema = 0;                  // optimizer.ema, in [0, 1); 0: no averages are kept
+  double ema = 0;  // optimizer.ema, in [0, 1); 0: no averages are kept
 };
 
 // Throws Error(kOutOfRange) naming the option, or Error(kConflict) naming two.
