@@ -609,12 +609,22 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * RL_ERROR_LOCATION, as "rank 1". So do a rank or a pipeline of it that is destroyed while others
  * wait for it, and one that does not come within comm.timeout_ns, evaluations and checkpoints of
  * rank 0 included. Ranks of such a run can only be destroyed; a run begins anew from a checkpoint.
+ *
+ * With parallel.zero_stage above 0 each rank has a part of the optimizer states, so rl_trainer_save
+ * is a call that the ranks make together too: rank 0 writes, the others give it their parts, and
+ * all return the same path. Pipelines do so for the checkpoints of checkpoint.every_steps;
+ * rl_pipeline_checkpoint is RL_UNSUPPORTED then, and so is rl_trainer_backward at stage 2, where no
+ * rank has all gradients.
+ *
+ * With comm.backend = gloo each rank is a process: it creates its runtime with a comm.rank of its
+ * own, which returns when all have met at comm.rendezvous, and there is no rl_runtime_create_rank.
  */
 
 /* Creates another rank of the run of a runtime, with its options and its services of the host. Each
  * rank but 0, which is the runtime that rl_runtime_create made, is created once.
- * RL_FAILED_PRECONDITION if it was created before or the run has one rank, RL_OUT_OF_RANGE if the
- * run has no such rank. Other codes are those of rl_runtime_create. Thread: any. */
+ * RL_FAILED_PRECONDITION if it was created before, the run has one rank or its ranks are processes;
+ * RL_OUT_OF_RANGE if the run has no such rank. Other codes are those of rl_runtime_create. Thread:
+ * any. */
 RL_API rl_status rl_runtime_create_rank(const rl_runtime* runtime, uint32_t rank, rl_runtime** out,
                                         rl_error** err);
 

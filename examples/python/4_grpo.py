@@ -2,7 +2,8 @@
 """4_grpo: trains a model by GRPO on questions whose answer is an integer, as examples/c/4_grpo.c
 does, section by section. librl drives the loop, this host rewards: 1 when the last integer of an
 answer is the one in the row's tag, else 0. Held-out rows are answered greedily before and after.
-Ctrl-C ends the run with a checkpoint; --resume goes on."""
+Ctrl-C ends the run with a checkpoint; --resume goes on. With --ranks so many ranks share the work,
+each on a thread of its own."""
 import argparse
 import json
 import os
@@ -11,11 +12,12 @@ import resource
 import signal
 import statistics
 import sys
+import threading
 import time
 
 import rl
 
-BAR_WIDTH, EDGE_STEPS, MAX_STEPS = 30, 5, 10000
+BAR_WIDTH, EDGE_STEPS, MAX_STEPS, MAX_RANKS = 30, 5, 10000, 64
 SERIES = {"step_s": "timing_s/step", "reward": "critic/rewards/mean",
           "rollout": "perf/rollout_tokens_per_s", "train": "perf/train_tokens_per_s"}
 START_S = time.monotonic()
@@ -37,11 +39,14 @@ def parse():
     for name, kind in {"model": str, "data": str, "out": str, "steps": int}.items():
         parser.add_argument("--" + name, type=kind, required=True)
     parser.add_argument("--eval")
+    parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--resume", action="store_true")
     a = parser.parse_args()
     if not 1 <= a.steps <= MAX_STEPS:
         parser.error(f"--steps must be 1 to {MAX_STEPS}")
+    if not 1 <= a.ranks <= MAX_RANKS:
+        parser.error(f"--ranks must be 1 to {MAX_RANKS}")
     return a
 
 
@@ -49,7 +54,7 @@ def configured(a):
     options = rl.Options({
         "model.path": a.model, "data.path": a.data, "eval.path": a.eval or "",
         "eval.every_steps": a.steps if a.eval else 0, "pipeline.total_steps": a.steps,
-        "checkpoint.dir": a.out + "/checkpoints",
+        "parallel.data": a.ranks, "checkpoint.dir": a.out + "/checkpoints",
         "checkpoint.resume": "auto" if a.resume else "never",
         "metrics.jsonl": a.out + "/metrics.jsonl",
         "metrics.eval_jsonl": a.out + "/evals.jsonl" if a.eval else "",
@@ -134,6 +139,33 @@ class Run:
                 pass
 
 
+class Rank:
+    """One of the ranks of a run. All but the first only reward the samples that they generate."""
+
+    def __init__(self, options, first=None, number=0):
+        self.runtime = first.runtime.create_rank(number) if first else rl.Runtime(options)
+        self.model = rl.Model(self.runtime, options)
+        self.pipeline = rl.Pipeline(self.model, options)
+        self.error = None
+        self.thread = threading.Thread(target=self.reward)
+
+    def start(self):
+        self.pipeline.start()
+        self.thread.start()
+
+    def reward(self):
+        try:
+            for event in self.pipeline:
+                if event.kind is rl.EventKind.SCORE:
+                    event.score(reward_of(event.sample.text, event.sample.tag))
+        except rl.Error as error:  # the first rank says why the run ended
+            self.error = error
+
+    def close(self):
+        for thing in (self.pipeline, self.model, self.runtime):
+            thing.close()
+
+
 # ---- summary ----
 
 
@@ -168,9 +200,9 @@ def main():
 
     # Options and objects.
     options = configured(a)
-    runtime = rl.Runtime(options)
-    model = rl.Model(runtime, options)
-    pipeline = rl.Pipeline(model, options)
+    first = Rank(options)
+    others = [Rank(options, first, number) for number in range(1, options["parallel.data"])]
+    model, pipeline = first.model, first.pipeline
     plan = pipeline.plan()
     num_answers = options["pipeline.samples_per_prompt"] * options["pipeline.prompts_per_step"]
     run = Run(pipeline, pipeline.stats.step, num_answers)
@@ -179,19 +211,27 @@ def main():
     # Work.
     if a.eval:
         pipeline.evaluate()
+    for rank in others:
+        rank.start()
     pipeline.start()
     run.serve()
+    for rank in others:
+        rank.thread.join()
     model.save(a.out + "/model", replace=True)
     write_summary(run, a.out, plan.info, model.digest, options["runtime.seed"])
     pipeline.write_report(a.out + "/report.html")
 
     # Check.
     good = (run.stopping or run.step == options["pipeline.total_steps"]) and not run.diff
+    same = all(rank.model.digest == model.digest and not rank.error for rank in others)
 
     # End.
-    for thing in (pipeline, plan, model, runtime, options):
-        thing.close()
-    return checked(good, "steps are missing or log-probs differ")
+    plan.close()
+    for rank in others + [first]:
+        rank.close()
+    options.close()
+    return checked(good, "steps are missing or log-probs differ") or checked(
+        same, "the weights of ranks differ")
 
 
 if __name__ == "__main__":

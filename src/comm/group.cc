@@ -48,6 +48,18 @@ void require_values(const BasicValues<Byte>& values, const char* call) {
   }
 }
 
+void require_pieces(const Values& values, const Pieces& pieces, int size) {
+  RL_CHECK(pieces.parts() == size && pieces.count() == values.count);
+  RL_CHECK(pieces.bounds.front() == 0 && std::ranges::is_sorted(pieces.bounds));
+}
+
+template <typename Message>
+uint64_t bytes_of(const std::vector<Message>& messages) {
+  uint64_t sum = 0;
+  for (const Message& message : messages) sum += message.bytes.size();
+  return sum;
+}
+
 void require_numbers(const Values& values, const char* call) {
   require_values(values, call);
   if (values.element != Element::kByte) return;
@@ -59,9 +71,11 @@ void require_numbers(const Values& values, const char* call) {
 // One call of a collective: its name for errors, its deadline and the messages of a step.
 class Group::Call {
  public:
-  Call(Group& group, const char* name)
+  Call(Group& group, Collective collective, TrafficUse use)
       : group_(group),
-        what_(str(name, " on axis ", group.axis_)),
+        collective_(collective),
+        use_(use),
+        what_(str(collective_name(collective), " on axis ", group.axis_)),
         deadline_ns_(deadline_after(group.options_.timeout_ns)) {}
 
   void send(int to, std::span<const std::byte> bytes) {
@@ -73,23 +87,28 @@ class Group::Call {
   // Exchanges the messages of this step.
   void step() {
     group_.transport_->exchange(exchange());
+    count();
     clear();
   }
   // The same, reading them where they are; false if the backend cannot.
   bool step_in_place(const Transport::ReadInPlace& read) {
     const bool done = group_.transport_->exchange_in_place(exchange(), read);
+    if (done) count();
     clear();
     return done;
   }
 
  private:
   Exchange exchange() const { return {group_.channel_, what_, out_, in_, deadline_ns_}; }
+  void count() { group_.traffic_->add(collective_, use_, {bytes_of(out_), bytes_of(in_)}); }
   void clear() {
     out_.clear();
     in_.clear();
   }
 
   Group& group_;
+  Collective collective_;
+  TrafficUse use_;
   std::string what_;
   int64_t deadline_ns_;
   std::vector<Outgoing> out_;
@@ -125,40 +144,41 @@ uint64_t Group::scratch_bytes(int size, const GroupOptions& options) {
 
 Group::Job Group::all_reduce_job(const Values& values, Reduction reduction) {
   require_numbers(values, "all_reduce");
-  return [this, values, reduction] {
-    Call call(*this, "all_reduce");
-    reduce_piece(call, values, reduction);
-    gather_pieces(call, values);
-  };
+  return {Collective::kAllReduce, [this, values, reduction](Call& call) {
+            const Pieces pieces = even(values);
+            reduce_piece(call, {values, pieces, reduction});
+            gather_pieces(call, values, pieces);
+          }};
 }
 
-Group::Job Group::reduce_scatter_job(const Values& values, Reduction reduction) {
+Group::Job Group::reduce_scatter_job(const Values& values, const Pieces& pieces,
+                                     Reduction reduction) {
   require_numbers(values, "reduce_scatter");
-  return [this, values, reduction] {
-    Call call(*this, "reduce_scatter");
-    reduce_piece(call, values, reduction);
-  };
+  require_pieces(values, pieces, size());
+  return {Collective::kReduceScatter, [this, values, pieces, reduction](Call& call) {
+            reduce_piece(call, {values, pieces, reduction});
+          }};
 }
 
-Group::Job Group::all_gather_job(const Values& values) {
+Group::Job Group::all_gather_job(const Values& values, const Pieces& pieces) {
   require_values(values, "all_gather");
-  return [this, values] {
-    Call call(*this, "all_gather");
-    gather_pieces(call, values);
-  };
+  require_pieces(values, pieces, size());
+  return {Collective::kAllGather,
+          [this, values, pieces](Call& call) { gather_pieces(call, values, pieces); }};
 }
 
-void Group::reduce_piece(Call& call, const Values& values, Reduction reduction) {
-  if (!reduce_in_place(call, values, reduction)) reduce_in_chunks(call, values, reduction);
+void Group::reduce_piece(Call& call, const Reduce& what) {
+  if (!reduce_in_place(call, what)) reduce_in_chunks(call, what);
 }
 
 // Each rank writes its own piece alone, and others read that piece in no rank but in their own.
-bool Group::reduce_in_place(Call& call, const Values& values, Reduction reduction) {
-  const Piece own = own_piece(values.count);
+bool Group::reduce_in_place(Call& call, const Reduce& what) {
+  const Values& values = what.values;
+  const Piece own = what.pieces[rank_];
   const std::span<std::byte> target = part_of(values, own);
   for (int r = 0; r < size(); ++r) {
     if (r == rank_) continue;
-    call.send(r, part_of(values, piece_of(values.count, r, size())));
+    call.send(r, part_of(values, what.pieces[r]));
     call.receive(r, target);
   }
   std::vector<const std::byte*> parts;
@@ -166,17 +186,17 @@ bool Group::reduce_in_place(Call& call, const Values& values, Reduction reductio
   return call.step_in_place([&](std::span<const std::byte* const> others) {
     parts.assign(others.begin(), others.end());
     parts.insert(parts.begin() + rank_, target.data());
-    reduce_in_rank_order(reduction, parts, {target.data(), own.count(), values.element});
+    reduce_in_rank_order(what.reduction, parts, {target.data(), own.count(), values.element});
   });
 }
 
-void Group::reduce_in_chunks(Call& call, const Values& values, Reduction reduction) {
+void Group::reduce_in_chunks(Call& call, const Reduce& what) {
+  const Values& values = what.values;
   if (scratch_.empty()) scratch_.resize(scratch_bytes(size(), options_));
   const uint64_t chunk = options_.chunk_bytes / element_bytes(values.element);
-  const Piece own = own_piece(values.count);
+  const Piece own = what.pieces[rank_];
   // All ranks make as many steps as the longest piece needs, at least one.
-  const uint64_t ranks = static_cast<uint64_t>(size());
-  const uint64_t longest = std::max<uint64_t>(1, (values.count + ranks - 1) / ranks);
+  const uint64_t longest = std::max<uint64_t>(1, what.pieces.longest());
   std::vector<const std::byte*> parts(static_cast<size_t>(size()));
   for (uint64_t done = 0; done < longest; done += chunk) {
     const auto now = [&](Piece piece) {
@@ -188,21 +208,21 @@ void Group::reduce_in_chunks(Call& call, const Values& values, Reduction reducti
     for (int r = 0; r < size(); ++r) {
       parts[static_cast<size_t>(r)] = r == rank_ ? target.data() : slot;
       if (r == rank_) continue;
-      call.send(r, part_of(values, now(piece_of(values.count, r, size()))));
+      call.send(r, part_of(values, now(what.pieces[r])));
       call.receive(r, {slot, target.size()});
       slot += options_.chunk_bytes;
     }
     call.step();
     const Values out{target.data(), now(own).count(), values.element};
-    reduce_in_rank_order(reduction, parts, out);
+    reduce_in_rank_order(what.reduction, parts, out);
   }
 }
 
-void Group::gather_pieces(Call& call, const Values& values) {
+void Group::gather_pieces(Call& call, const Values& values, const Pieces& pieces) {
   for (int r = 0; r < size(); ++r) {
     if (r == rank_) continue;
-    call.send(r, part_of(values, own_piece(values.count)));
-    call.receive(r, part_of(values, piece_of(values.count, r, size())));
+    call.send(r, part_of(values, pieces[rank_]));
+    call.receive(r, part_of(values, pieces[r]));
   }
   call.step();
 }
@@ -220,87 +240,94 @@ Group::Job Group::all_to_all_job(const ConstValues& from, const Values& to) {
   if (from.data < to.data + to.bytes() && to.data < from.data + from.bytes()) {
     throw Error(Code::kInvalidArgument, "all_to_all: the two arrays overlap");
   }
-  return [this, from, to] {
-    Call call(*this, "all_to_all");
-    for (int r = 0; r < size(); ++r) {
-      const std::span<const std::byte> source = part_of(from, piece_of(from.count, r, size()));
-      const std::span<std::byte> target = part_of(to, piece_of(to.count, r, size()));
-      if (r != rank_) {
-        call.send(r, source);
-        call.receive(r, target);
-      } else if (!source.empty()) {
-        std::memcpy(target.data(), source.data(), source.size());
-      }
-    }
-    call.step();
-  };
+  return {Collective::kAllToAll, [this, from, to](Call& call) {
+            for (int r = 0; r < size(); ++r) {
+              const std::span<const std::byte> source =
+                  part_of(from, piece_of(from.count, r, size()));
+              const std::span<std::byte> target = part_of(to, piece_of(to.count, r, size()));
+              if (r != rank_) {
+                call.send(r, source);
+                call.receive(r, target);
+              } else if (!source.empty()) {
+                std::memcpy(target.data(), source.data(), source.size());
+              }
+            }
+            call.step();
+          }};
 }
 
 Group::Job Group::broadcast_job(const Values& values, int root) {
   require_values(values, "broadcast");
   require_rank(root, "broadcast");
-  return [this, values, root] {
-    Call call(*this, "broadcast");
-    if (root != rank_) {
-      call.receive(root, values.span());
-    } else {
-      for (int r = 0; r < size(); ++r) {
-        if (r != rank_) call.send(r, values.span());
-      }
-    }
-    call.step();
-  };
+  return {Collective::kBroadcast, [this, values, root](Call& call) {
+            if (root != rank_) {
+              call.receive(root, values.span());
+            } else {
+              for (int r = 0; r < size(); ++r) {
+                if (r != rank_) call.send(r, values.span());
+              }
+            }
+            call.step();
+          }};
 }
 
 Group::Job Group::send_job(const ConstValues& values, int to) {
   require_values(values, "send");
   require_other_rank(to, "send");
-  return [this, values, to] {
-    Call call(*this, "a message");
-    call.send(to, values.span());
-    call.step();
-  };
+  return {Collective::kMessage, [values, to](Call& call) {
+            call.send(to, values.span());
+            call.step();
+          }};
 }
 
 Group::Job Group::receive_job(const Values& values, int from) {
   require_values(values, "receive");
   require_other_rank(from, "receive");
-  return [this, values, from] {
-    Call call(*this, "a message");
-    call.receive(from, values.span());
-    call.step();
-  };
+  return {Collective::kMessage, [values, from](Call& call) {
+            call.receive(from, values.span());
+            call.step();
+          }};
 }
 
 void Group::barrier() {
-  run([this] {
-    Call call(*this, "barrier");
-    for (int r = 0; r < size(); ++r) {
-      if (r == rank_) continue;
-      call.send(r, {});
-      call.receive(r, {});
-    }
-    call.step();
-  });
+  run({Collective::kBarrier, [this](Call& call) {
+         for (int r = 0; r < size(); ++r) {
+           if (r == rank_) continue;
+           call.send(r, {});
+           call.receive(r, {});
+         }
+         call.step();
+       }});
+}
+
+void Group::run_as(const Job& job, TrafficUse use) {
+  Call call(*this, job.collective, use);
+  job.run(call);
 }
 
 void Group::run(const Job& job) {
   if (started_ != nullptr) started_->drain();
-  job();
+  run_as(job, use_);
 }
 
 StartedCall Group::start(Job job) {
   if (started_ == nullptr) started_ = std::make_unique<CallQueue>();
-  return started_->start(std::move(job));
+  return started_->start([this, job = std::move(job), use = use_] { run_as(job, use); });
 }
 
 void Group::all_reduce(const Values& values, Reduction reduction) {
   run(all_reduce_job(values, reduction));
 }
 void Group::reduce_scatter(const Values& values, Reduction reduction) {
-  run(reduce_scatter_job(values, reduction));
+  run(reduce_scatter_job(values, even(values), reduction));
 }
-void Group::all_gather(const Values& values) { run(all_gather_job(values)); }
+void Group::reduce_scatter(const Values& values, const Pieces& pieces, Reduction reduction) {
+  run(reduce_scatter_job(values, pieces, reduction));
+}
+void Group::all_gather(const Values& values) { run(all_gather_job(values, even(values))); }
+void Group::all_gather(const Values& values, const Pieces& pieces) {
+  run(all_gather_job(values, pieces));
+}
 void Group::all_to_all(const ConstValues& from, const Values& to) { run(all_to_all_job(from, to)); }
 void Group::broadcast(const Values& values, int root) { run(broadcast_job(values, root)); }
 void Group::send(const ConstValues& values, int to) { run(send_job(values, to)); }
@@ -310,9 +337,18 @@ StartedCall Group::start_all_reduce(const Values& values, Reduction reduction) {
   return start(all_reduce_job(values, reduction));
 }
 StartedCall Group::start_reduce_scatter(const Values& values, Reduction reduction) {
-  return start(reduce_scatter_job(values, reduction));
+  return start(reduce_scatter_job(values, even(values), reduction));
 }
-StartedCall Group::start_all_gather(const Values& values) { return start(all_gather_job(values)); }
+StartedCall Group::start_reduce_scatter(const Values& values, const Pieces& pieces,
+                                        Reduction reduction) {
+  return start(reduce_scatter_job(values, pieces, reduction));
+}
+StartedCall Group::start_all_gather(const Values& values) {
+  return start(all_gather_job(values, even(values)));
+}
+StartedCall Group::start_all_gather(const Values& values, const Pieces& pieces) {
+  return start(all_gather_job(values, pieces));
+}
 StartedCall Group::start_all_to_all(const ConstValues& from, const Values& to) {
   return start(all_to_all_job(from, to));
 }

@@ -18,6 +18,7 @@
 #include "comm/call_queue.h"
 #include "comm/mesh.h"
 #include "comm/rank_order.h"
+#include "comm/traffic.h"
 #include "comm/transport.h"
 #include "comm/values.h"
 
@@ -47,12 +48,20 @@ class Group {
   // The part of `count` values that reduce_scatter leaves to this rank.
   Piece own_piece(uint64_t count) const { return piece_of(count, rank(), size()); }
 
+  // What calls and starts from now on are counted as.
+  void count_as(TrafficUse use) { use_ = use; }
+  Traffic traffic() const { return traffic_->now(); }
+
   // Afterwards values are those of all ranks, reduced.
   void all_reduce(const Values& values, Reduction reduction = Reduction::kSum);
   // Afterwards this rank's piece is reduced. The others are as before.
   void reduce_scatter(const Values& values, Reduction reduction = Reduction::kSum);
   // Each rank gives its piece of the values to all others.
   void all_gather(const Values& values);
+  // The same with pieces that the ranks have agreed on, one for each rank.
+  void reduce_scatter(const Values& values, const Pieces& pieces,
+                      Reduction reduction = Reduction::kSum);
+  void all_gather(const Values& values, const Pieces& pieces);
   // Piece r of `from` goes to piece rank() of `to` at rank r. Error(kInvalidArgument) unless both
   // have one count, a multiple of size(), and do not overlap.
   void all_to_all(const ConstValues& from, const Values& to);
@@ -70,6 +79,9 @@ class Group {
   StartedCall start_all_reduce(const Values& values, Reduction reduction = Reduction::kSum);
   StartedCall start_reduce_scatter(const Values& values, Reduction reduction = Reduction::kSum);
   StartedCall start_all_gather(const Values& values);
+  StartedCall start_reduce_scatter(const Values& values, const Pieces& pieces,
+                                   Reduction reduction = Reduction::kSum);
+  StartedCall start_all_gather(const Values& values, const Pieces& pieces);
   StartedCall start_all_to_all(const ConstValues& from, const Values& to);
   StartedCall start_broadcast(const Values& values, int root);
   StartedCall start_send(const ConstValues& values, int to);
@@ -79,11 +91,14 @@ class Group {
   Group(std::shared_ptr<Transport> transport, std::vector<int> ranks, std::string axis,
         GroupOptions options);
   class Call;
-  // Each checks the arguments of a collective and returns what is to run.
-  using Job = std::function<void()>;
+  // A collective whose arguments have been checked, and what is to run.
+  struct Job {
+    Collective collective;
+    std::function<void(Call&)> run;
+  };
   Job all_reduce_job(const Values& values, Reduction reduction);
-  Job reduce_scatter_job(const Values& values, Reduction reduction);
-  Job all_gather_job(const Values& values);
+  Job reduce_scatter_job(const Values& values, const Pieces& pieces, Reduction reduction);
+  Job all_gather_job(const Values& values, const Pieces& pieces);
   Job all_to_all_job(const ConstValues& from, const Values& to);
   Job broadcast_job(const Values& values, int root);
   Job send_job(const ConstValues& values, int to);
@@ -91,12 +106,20 @@ class Group {
   // Runs it here, after those that were started.
   void run(const Job& job);
   StartedCall start(Job job);
+  void run_as(const Job& job, TrafficUse use);
 
-  void reduce_piece(Call& call, const Values& values, Reduction reduction);
+  // Values, and which of them each rank reduces.
+  struct Reduce {
+    const Values& values;
+    const Pieces& pieces;
+    Reduction reduction;
+  };
+  void reduce_piece(Call& call, const Reduce& what);
   // Without copies; false if the backend needs some.
-  bool reduce_in_place(Call& call, const Values& values, Reduction reduction);
-  void reduce_in_chunks(Call& call, const Values& values, Reduction reduction);
-  void gather_pieces(Call& call, const Values& values);
+  bool reduce_in_place(Call& call, const Reduce& what);
+  void reduce_in_chunks(Call& call, const Reduce& what);
+  void gather_pieces(Call& call, const Values& values, const Pieces& pieces);
+  Pieces even(const Values& values) const { return even_pieces(values.count, size()); }
   void require_rank(int rank, const char* call) const;
   void require_other_rank(int rank, const char* call) const;
 
@@ -106,6 +129,8 @@ class Group {
   GroupOptions options_;
   uint64_t channel_;
   int rank_;
+  TrafficUse use_ = TrafficUse::kOther;
+  std::unique_ptr<TrafficCounter> traffic_ = std::make_unique<TrafficCounter>();
   std::vector<std::byte> scratch_;
   std::unique_ptr<CallQueue> started_;  // from the first start on
 };

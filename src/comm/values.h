@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include "core/arena.h"
 #include "core/dtype.h"
@@ -64,5 +65,25 @@ struct Piece {
 // The piece of `index` when `count` values are divided among `parts`: piece i is
 // [count * i / parts, count * (i + 1) / parts), so pieces differ by at most one value.
 Piece piece_of(uint64_t count, int index, int parts);
+
+// Values divided among parts, of which some may be empty: piece i is [bounds[i], bounds[i + 1]).
+struct Pieces {
+  std::vector<uint64_t> bounds;  // ascending, from 0 on
+
+  int parts() const { return static_cast<int>(bounds.size()) - 1; }
+  uint64_t count() const { return bounds.back(); }
+  uint64_t longest() const;
+  Piece operator[](int index) const {
+    return {bounds[static_cast<size_t>(index)], bounds[static_cast<size_t>(index) + 1]};
+  }
+  // The part that has this value; an empty one has none. The value is one of them.
+  int part_with(uint64_t value) const;
+  // Of the values in the range, counted from its beginning.
+  Pieces within(Piece range) const;
+  bool operator==(const Pieces&) const = default;
+};
+
+// Those of piece_of().
+Pieces even_pieces(uint64_t count, int parts);
 
 }  // namespace rl

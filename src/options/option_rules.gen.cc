@@ -903,6 +903,58 @@ constexpr OptionCondition kConditions_checkpoint_resume_and_checkpoint_dir[] = {
     {"checkpoint.dir", OptionCondition::kIs,
      "", "", ""},
 };
+constexpr OptionCondition kConditions_comm_backend_and_comm_rendezvous[] = {
+    {"comm.backend", OptionCondition::kIs,
+     "gloo", "", ""},
+    {"comm.rendezvous", OptionCondition::kIs,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_comm_backend_and_parallel_data[] = {
+    {"comm.backend", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.data", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_comm_backend_and_parallel_data_2[] = {
+    {"comm.backend", OptionCondition::kIs,
+     "nccl", "", ""},
+    {"parallel.data", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_comm_backend_and_parallel_data_3[] = {
+    {"comm.backend", OptionCondition::kIs,
+     "host", "", ""},
+    {"parallel.data", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_comm_rank_and_comm_backend[] = {
+    {"comm.rank", OptionCondition::kChanged,
+     "", "", ""},
+    {"comm.backend", OptionCondition::kIsNot,
+     "gloo", "", ""},
+};
+constexpr OptionCondition kConditions_comm_rank_and_parallel_data[] = {
+    {"comm.rank", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.data", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_comm_rank_and_parallel_data_2[] = {
+    {"comm.rank", OptionCondition::kAtLeast,
+     "", "parallel.data", ""},
+};
+constexpr OptionCondition kConditions_comm_rendezvous_and_comm_backend[] = {
+    {"comm.rendezvous", OptionCondition::kChanged,
+     "", "", ""},
+    {"comm.backend", OptionCondition::kIsNot,
+     "gloo", "", ""},
+};
+constexpr OptionCondition kConditions_comm_rendezvous_and_parallel_data[] = {
+    {"comm.rendezvous", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.data", OptionCondition::kIs,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_comm_timeout_ns_and_parallel_data[] = {
     {"comm.timeout_ns", OptionCondition::kChanged,
      "", "", ""},
@@ -1296,6 +1348,30 @@ constexpr OptionCondition kConditions_parallel_data_and_runtime_device[] = {
      "1", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cuda", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_zero_stage_and_eval_weights[] = {
+    {"parallel.zero_stage", OptionCondition::kIsNot,
+     "0", "", ""},
+    {"eval.weights", OptionCondition::kIs,
+     "ema", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_data[] = {
+    {"parallel.zero_stage", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.data", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_data_2[] = {
+    {"parallel.zero_stage", OptionCondition::kIs,
+     "3", "", ""},
+    {"parallel.data", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_zero_stage_and_reference_weights[] = {
+    {"parallel.zero_stage", OptionCondition::kIsNot,
+     "0", "", ""},
+    {"reference.weights", OptionCondition::kIs,
+     "ema", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_discard_zero_advantage_and_algo_advantage[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
@@ -2556,6 +2632,35 @@ constexpr OptionRule kRules[] = {
     {"checkpoint.resume", "checkpoint.dir",
      kConditions_checkpoint_resume_and_checkpoint_dir, 2,
      "checkpoint.resume = auto needs checkpoint.dir, which is empty"},
+    {"comm.backend", "comm.rendezvous",
+     kConditions_comm_backend_and_comm_rendezvous, 2,
+     "comm.backend = gloo needs comm.rendezvous, where its processes meet"},
+    {"comm.backend", "parallel.data",
+     kConditions_comm_backend_and_parallel_data, 2,
+     "comm.backend = {comm.backend} has no effect while parallel.data is {parallel.data}"},
+    {"comm.backend", "parallel.data",
+     kConditions_comm_backend_and_parallel_data_2, 2,
+     "comm.backend is nccl, which is for GPUs, but ranks have none in this build: parallel.data "
+     "is {parallel.data}"},
+    {"comm.backend", "parallel.data",
+     kConditions_comm_backend_and_parallel_data_3, 2,
+     "comm.backend is host, but a host has no way to provide one: local and gloo are there for "
+     "parallel.data = {parallel.data}"},
+    {"comm.rank", "comm.backend",
+     kConditions_comm_rank_and_comm_backend, 2,
+     "comm.rank = {comm.rank} has no effect while comm.backend is {comm.backend}"},
+    {"comm.rank", "parallel.data",
+     kConditions_comm_rank_and_parallel_data, 2,
+     "comm.rank = {comm.rank} has no effect while parallel.data is {parallel.data}"},
+    {"comm.rank", "parallel.data",
+     kConditions_comm_rank_and_parallel_data_2, 1,
+     "comm.rank is {comm.rank}, but parallel.data is {parallel.data}"},
+    {"comm.rendezvous", "comm.backend",
+     kConditions_comm_rendezvous_and_comm_backend, 2,
+     "comm.rendezvous = {comm.rendezvous} has no effect while comm.backend is {comm.backend}"},
+    {"comm.rendezvous", "parallel.data",
+     kConditions_comm_rendezvous_and_parallel_data, 2,
+     "comm.rendezvous = {comm.rendezvous} has no effect while parallel.data is {parallel.data}"},
     {"comm.timeout_ns", "parallel.data",
      kConditions_comm_timeout_ns_and_parallel_data, 2,
      "comm.timeout_ns = {comm.timeout_ns} has no effect while parallel.data is {parallel.data}"},
@@ -2797,6 +2902,22 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_data_and_runtime_device, 2,
      "parallel.data is {parallel.data}, but ranks of runtime.device = cuda cannot exchange "
      "gradients in this build"},
+    {"parallel.zero_stage", "eval.weights",
+     kConditions_parallel_zero_stage_and_eval_weights, 2,
+     "eval.weights = ema needs all averages on rank 0, but with parallel.zero_stage = "
+     "{parallel.zero_stage} it has a part of them"},
+    {"parallel.zero_stage", "parallel.data",
+     kConditions_parallel_zero_stage_and_parallel_data, 2,
+     "parallel.zero_stage = {parallel.zero_stage} has no effect while parallel.data is "
+     "{parallel.data}"},
+    {"parallel.zero_stage", "parallel.data",
+     kConditions_parallel_zero_stage_and_parallel_data_2, 2,
+     "parallel.zero_stage is 3, but every rank computes with all packed weights, so no rank can "
+     "have a part of the parameters alone"},
+    {"parallel.zero_stage", "reference.weights",
+     kConditions_parallel_zero_stage_and_reference_weights, 2,
+     "reference.weights = ema needs all averages on each rank, but with parallel.zero_stage = "
+     "{parallel.zero_stage} it has a part of them"},
     {"pipeline.discard_zero_advantage", "algo.advantage",
      kConditions_pipeline_discard_zero_advantage_and_algo_advantage, 9,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "

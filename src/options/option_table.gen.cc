@@ -256,6 +256,17 @@ constexpr OptionChoice kChoices_checkpoint_on_failure[] = {
      "The run goes on. RL_EVENT_CHECKPOINT_FAILED says why, metric pipeline/checkpoints_failed "
      "counts, and the next checkpoint is written when it is due."},
 };
+constexpr OptionChoice kChoices_comm_backend[] = {
+    {"local",
+     "Ranks are threads of one process: rl_runtime_create_rank makes them."},
+    {"gloo",
+     "Ranks are processes, on one machine or on several, which exchange by TCP. Each makes its "
+     "own runtime, and they meet at comm.rendezvous. Needs the plugin librl_gloo.so.N."},
+    {"nccl",
+     "GPUs. Refused: ranks have no GPUs yet."},
+    {"host",
+     "What the host provides. Refused: it can provide nothing yet."},
+};
 constexpr OptionChoice kChoices_critic_recompute_granularity[] = {
     {"policy",
      "As trainer.recompute_granularity."},
@@ -1132,6 +1143,30 @@ constexpr OptionInfo kOptions[] = {
      "so that auto never uses them.",
      "0.1.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "verl resume_mode"},
+    {"comm.backend", OptionType::kEnum, "local",
+     {},
+     {},
+     false, false, kChoices_comm_backend, 4, "",
+     "How the ranks of a run exchange what they share. No bit depends on it.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
+     "torch.distributed backend, OpenRLHF sync_backend"},
+    {"comm.rank", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 1023},
+     false, false, nullptr, 0, "",
+     "Which of the ranks of parallel.data this process is.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
+     "torch.distributed RANK"},
+    {"comm.rendezvous", OptionType::kString, "",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Where processes meet. file:DIRECTORY is a directory that exists and that all share; ranks "
+     "then listen on loopback. tcp:HOST:PORT is a store that rank 0 holds there; a rank listens "
+     "at its address on the way to it. rl_runtime_create returns when all have met, for which a "
+     "rank waits comm.timeout_ns, and the place is then free for another run.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
+     "torch.distributed init_method"},
     {"comm.timeout_ns", OptionType::kDurationNs, "1800000000000",
      {.present = true, .inclusive = true, .i64 = 1},
      {},
@@ -1736,6 +1771,19 @@ constexpr OptionInfo kOptions[] = {
      "and on nothing else. A checkpoint may be resumed by another number of ranks.",
      "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
      "data parallelism of Megatron, DeepSpeed and FSDP"},
+    {"parallel.zero_stage", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 3},
+     false, false, nullptr, 0, "",
+     "What the ranks of parallel.data divide among them, of every trained model. 0: nothing, "
+     "each has all. 1: optimizer states and the averages of optimizer.ema; each updates its part "
+     "of the parameters and has the others from the other ranks. 2: the sums of gradients too, "
+     "which are reduced to their owners alone; each rank still has memory for the gradients of "
+     "its own samples, which are added up over micro-batches before they are summed over the "
+     "ranks. Stages have the same bits, and a checkpoint has no trace of them. From 1 on a "
+     "checkpoint is made by all ranks together. 3, parameters, is refused.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "DeepSpeed zero_optimization.stage, OpenRLHF zero_stage"},
     {"pipeline.discard_zero_advantage", OptionType::kBool, "false",
      {},
      {},

@@ -52,7 +52,7 @@ Critic::Critic(Model& model, const CriticOptions& options, std::byte* workspace,
       context_{tools.tracer, tools.lane, tools.clock, tools.yield_point},
       ranks_(tools.ranks),
       learner_(model, options_.trainable, options_.backward_packing, options_.optimizer,
-               tools.gradients),
+               {tools.gradients, tools.ranks}),
       workspace_(shape_of(model), options, workspace, tools.host_workspace),
       pass_(workspace_, context_) {
   RL_CHECK(model.config().scalar_head);
@@ -167,7 +167,7 @@ void Critic::join_minibatch() {
   }
   minibatch_sums_ = all;
   non_finite_ = ranks_.gather_lists<int32_t>(non_finite_);
-  learner_.state().sum_over(ranks_);
+  learner_.state().sum_over_ranks();
 }
 
 std::span<const float> Critic::chunk_loss(const ValueChunk& chunk,

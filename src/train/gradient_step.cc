@@ -70,8 +70,17 @@ void Trainer::Impl::check_divisible(const LossDenominators& whole) const {
   }
 }
 
+void Trainer::Impl::check_all_gradients() const {
+  if (!learner.state().shards().divides_gradients()) return;
+  throw Error(Code::kUnsupported, str("parallel.zero_stage is ", options.optimizer.zero.stage,
+                                      ", so no rank has all gradients of a batch"))
+      .with_key("parallel.zero_stage")
+      .with_expected("0 or 1");
+}
+
 void Trainer::Impl::begin_gradients(std::span<const TrainSample> samples,
                                     const LossDenominators& whole) {
+  check_all_gradients();
   check_one_update(static_cast<int64_t>(samples.size()));
   check_divisible(whole);
   begin(samples);

@@ -45,7 +45,7 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
       ranks(tools.ranks),
       workspace(shape_of(model), options, workspace, tools.host_workspace),
       learner(model, options.trainable, options.backward_packing, options.optimizer,
-              tools.gradients),
+              {tools.gradients, tools.ranks}),
       pass(this->workspace, context) {
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
   RL_CHECK(model.config().scalar_head == scores());
@@ -217,7 +217,21 @@ std::vector<Learner*> learners_of(Learner& policy, Critic* critic) {
 }  // namespace
 
 CheckpointDraft Trainer::draft(const CheckpointMeta& meta, Critic* critic) {
-  return draft_learners(meta, learners_of(impl_->learner, critic));
+  CheckpointDraft draft = draft_learners(meta, learners_of(impl_->learner, critic));
+  if (has_states_in_parts()) share_draft(impl_->ranks, draft);
+  return draft;
+}
+
+bool Trainer::has_states_in_parts() const { return impl_->learner.state().shards().divided(); }
+
+void Trainer::call_off_checkpoint() { announce_checkpoint(impl_->ranks, false); }
+
+void Trainer::give_states(const CheckpointContents& contents, Critic* critic) {
+  CheckpointMeta meta;
+  meta.contents = contents;
+  run_together(impl_->ranks, [&] {
+    give_draft(impl_->ranks, draft_learners(meta, learners_of(impl_->learner, critic)));
+  });
 }
 
 void Trainer::back_up(WeightsBackup& backup, Critic* critic) {

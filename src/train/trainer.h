@@ -198,6 +198,12 @@ class Trainer {
 
   // What save() would write, without save_model: its tensors are those of trainer and critic.
   CheckpointDraft draft(const CheckpointMeta& meta, Critic* critic = nullptr);
+  // Whether each rank has a part of the optimizer states (parallel.zero_stage). Then the ranks make
+  // a checkpoint together: rank 0 calls draft() or save(), or says that it will not, and each of
+  // the others gives its part of the same contents.
+  bool has_states_in_parts() const;
+  void call_off_checkpoint();
+  void give_states(const CheckpointContents& contents, Critic* critic = nullptr);
   // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version. If
   // reading fails, the weights are unchanged, except with gradients in bf16, whose memory is too
   // small for them; if they or the optimizer states had begun to change, train(), publish() and

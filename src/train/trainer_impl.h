@@ -114,6 +114,7 @@ struct Trainer::Impl {
   void optimize(TrainMetrics& metrics);
   void update_weights(bool finite_loss, TrainMetrics& metrics);
   // What begin_gradients requires (gradient_step.cc).
+  void check_all_gradients() const;
   void check_one_update(int64_t samples) const;
   void check_divisible(const LossDenominators& whole) const;
   void hold_gradients();

@@ -92,7 +92,7 @@ void Trainer::Impl::join_minibatch() {
     minibatch_sums = all;
     non_finite = ranks.gather_lists<int32_t>(non_finite);
   }
-  learner.state().sum_over(ranks);
+  learner.state().sum_over_ranks();
 }
 
 void Trainer::Impl::join_metrics(TrainMetrics& m) {

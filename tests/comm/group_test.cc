@@ -91,6 +91,71 @@ TEST(Piece, PiecesCoverAllValuesOnce) {
   }
 }
 
+// Some of them empty.
+const Pieces kUneven{{0, 5, 5, 400, 1000}};
+
+TEST(Pieces, MayBeOfAnySize) {
+  for (const Backend& backend : {Backend(local_backend), Backend(copying_backend)}) {
+    run_groups(backend, 4,
+               [](Group& group) {
+                 const Piece own = kUneven[group.rank()];
+                 std::vector<float> values = values_at<float>(group.rank(), kUneven.count());
+                 const std::vector<float> before = values;
+                 group.reduce_scatter(of(values), kUneven);
+                 for (uint64_t i = 0; i < values.size(); ++i) {
+                   const bool reduced = i >= own.begin && i < own.end;
+                   EXPECT_EQ(values[i], reduced ? sum_at<float>(4, i) : before[i]) << i;
+                 }
+                 group.start_all_gather(of(values), kUneven).wait();
+                 for (uint64_t i = 0; i < values.size(); ++i)
+                   EXPECT_EQ(values[i], sum_at<float>(4, i)) << i;
+               },
+               {kLongNs, 256});
+  }
+}
+
+TEST(Pieces, KnowWhatIsWithinARange) {
+  EXPECT_EQ(kUneven.within({3, 400}), (Pieces{{0, 2, 2, 397, 397}}));
+  EXPECT_EQ(kUneven.part_with(4), 0);
+  EXPECT_EQ(kUneven.part_with(5), 2);
+  EXPECT_EQ(kUneven.longest(), 600u);
+  for (const int parts : {1, 3, 8}) {
+    const Pieces even = even_pieces(17, parts);
+    for (int i = 0; i < parts; ++i) EXPECT_EQ(even[i], piece_of(17, i, parts));
+  }
+}
+
+// What a rank sends and receives, whether bytes are copied or not.
+TEST(Traffic, IsCountedByCallAndByUse) {
+  for (const Backend& backend : {Backend(local_backend), Backend(copying_backend)}) {
+    run_groups(backend, 4,
+               [](Group& group) {
+                 const uint64_t own = kUneven[group.rank()].count(), all = kUneven.count();
+                 std::vector<float> values(all);
+                 group.count_as(TrafficUse::kGradients);
+                 group.reduce_scatter(of(values), kUneven);
+                 group.count_as(TrafficUse::kParameters);
+                 StartedCall gather = group.start_all_gather(of(values), kUneven);
+                 group.count_as(TrafficUse::kOther);
+                 gather.wait();
+                 group.barrier();
+                 const TrafficBytes reduced{4 * (all - own), 4 * 3 * own};
+                 const TrafficBytes gathered{reduced.received, reduced.sent};
+                 const Traffic traffic = group.traffic();
+                 EXPECT_EQ(traffic.of(Collective::kReduceScatter), reduced);
+                 EXPECT_EQ(traffic.of(TrafficUse::kGradients), reduced);
+                 EXPECT_EQ(traffic.of(Collective::kAllGather), gathered);
+                 EXPECT_EQ(traffic.of(TrafficUse::kParameters), gathered);
+                 EXPECT_EQ(traffic.of(TrafficUse::kOther), TrafficBytes{});
+                 TrafficBytes total = reduced;
+                 total += gathered;
+                 EXPECT_EQ(traffic.total(), total);
+                 EXPECT_EQ((group.traffic() - traffic).total(), TrafficBytes{});
+               },
+               {kLongNs, 256});
+  }
+}
+
 TEST(GroupArguments, AreChecked) {
   run_local_groups(1, [](Group& group) {
     std::vector<float> a(3), b(4);

@@ -22,7 +22,9 @@ using testing::generates_meanwhile;
 using testing::held_lanes;
 using testing::id_rows;
 using testing::interrupt_twice;
+using testing::join;
 using testing::most_running;
+using testing::parameter_bytes;
 using testing::plan_of_dtype;
 using testing::plan_text;
 using testing::prefetched;
@@ -274,8 +276,17 @@ const std::map<std::string, Change>& changes() {
       {"reference.weights", {{"ema"}, two_steps + kl_ema}},
       {"reward.forward_max_tokens_per_device", {{"5000"}, rewarded, plan_text}},
       {"reward.micro_batch_size", {{"3"}, rewarded + counted, plan_text}},
+      {"comm.backend", {{"gloo", "comm.rendezvous=here"}, {"parallel.data=2"}, join}},
+      {"comm.rank",
+       {{"1"},
+        {"parallel.data=2", "comm.backend=gloo", "comm.rendezvous=tcp:192.0.2.1:29500",
+         "comm.timeout_ns=1ms"},
+        join}},
+      {"comm.rendezvous",
+       {{"there"}, {"parallel.data=2", "comm.backend=gloo", "comm.rendezvous=here"}, join}},
       {"comm.timeout_ns", {{"1ms"}, {"parallel.data=2"}, wait_for_rank}},
       {"parallel.data", {{"2"}, {}, train_on_ranks}},
+      {"parallel.zero_stage", {{"1"}, {"parallel.data=2"}, parameter_bytes}},
       {"trainer.balance_groups", {{"true"}, {"parallel.data=3"}, train_on_ranks}},
       {"runtime.busy_timeout_ns", {{"1ns"}, {}, compute_twice}},
       {"runtime.cpus", {{"8191"}}},  // a CPU that no machine of ours has

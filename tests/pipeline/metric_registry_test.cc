@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "host_batch.h"
+#include "rank_rig.h"
 #include "scenarios.h"
 #include "support/metric_table.gen.h"
 
@@ -182,6 +183,20 @@ void serve_with_a_lower_bound(std::vector<Emitted>& out) {
   out.push_back({scenario.name, "step", conditions_of(scenario), names_of(log.steps[5])});
 }
 
+// The first rank of two has the metrics of a step.
+void step_on_ranks(std::vector<Emitted>& out) {
+  const TempDir dir;
+  const Scenario scenario{.name = "a step of two ranks", .adds = {"ranks"}, .part = true};
+  OptionSet o = options_of(scenario, dir);
+  o.set_i64("parallel.data", 2);
+  testing::run_ranks(testing::make_ranks(o), [&](std::shared_ptr<Runtime> runtime) {
+    testing::RankParts parts(runtime);
+    const MetricList metrics = parts.trainer.step(host_batch(parts.trainer, {}));
+    if (parts.rank != 0) return;
+    out.push_back({scenario.name, "step", conditions_of(scenario), names_of(metrics)});
+  });
+}
+
 // All runs, once for all tests.
 const std::vector<Emitted>& emitted() {
   static const std::vector<Emitted> all = [] {
@@ -191,6 +206,7 @@ const std::vector<Emitted>& emitted() {
            .assignments = {"algo.adv_norm_std=false"},
            .on_score = score_too_high},
           out);
+    step_on_ranks(out);
     serve_without_checkpoints(out);
     serve_with_async_checkpoints(out);
     serve_with_prefetched_prompts(out);

@@ -62,12 +62,29 @@ inline std::vector<std::string> on_trainers(const OptionSet& options,
   return out;
 }
 
+// What all ranks have in common: not times, nor what each exchanged.
+inline std::string common_metrics(const MetricList& metrics) {
+  MetricList common;
+  for (const Metric& m : metrics.without_times()) {
+    if (!m.name.starts_with("comm/")) common.set(m.name, m.value);
+  }
+  return common.to_json();
+}
+
 // Two steps on two groups of four, and the weights.
 inline std::string two_steps(RankParts& parts) {
   const std::vector<SamplePtr> batch = host_batch(parts.trainer);
   std::string out;
-  for (int i = 0; i < 2; ++i) out += parts.trainer.step(batch).without_times().to_json() + "\n";
+  for (int i = 0; i < 2; ++i) out += common_metrics(parts.trainer.step(batch)) + "\n";
   return out + str(parts.model->weight_digest());
+}
+
+// The bytes of parameters that rank 0 gave the others in a step.
+inline std::string parameter_bytes(const OptionSet& o) {
+  return on_trainers(o, [](RankParts& parts) {
+    const TrainedStep step = parts.trainer.step(host_batch(parts.trainer));
+    return str(step.get("comm/parameter_bytes").value());
+  })[0];
 }
 
 inline std::string train_on_ranks(const OptionSet& o) { return on_trainers(o, two_steps)[0]; }
@@ -85,6 +102,15 @@ inline std::string wait_for_rank(const OptionSet& o) {
     }
   });
   return out[0] + ", " + out[1];
+}
+
+// What a rank hears that joins the others.
+inline std::string join(const OptionSet& o) {
+  try {
+    return str("rank ", Runtime(o).ranks().rank());
+  } catch (const Error& e) {
+    return str(e.key, ": ", e.message);
+  }
 }
 
 }  // namespace rl::testing

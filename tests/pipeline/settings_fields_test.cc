@@ -222,6 +222,10 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("reward.forward_max_tokens_per_device", s.reward.forward_max_tokens_per_device);
   c.same("reward.micro_batch_size", s.reward.micro_batch_size);
   c.same("parallel.data", s.parallel.data);
+  c.same("parallel.zero_stage", s.parallel.zero_stage);
+  c.same("comm.backend", s.comm.backend);
+  c.same("comm.rank", s.comm.rank);
+  c.same("comm.rendezvous", s.comm.rendezvous);
   c.same("comm.timeout_ns", s.comm.timeout_ns);
   c.same("trainer.balance_groups", s.trainer.balance_groups);
   c.same("runtime.busy_timeout_ns", s.runtime.busy_timeout_ns);

@@ -228,6 +228,34 @@ TEST(RankRuns, ResumeAsIfTheyHadNotStopped) {
   for (const RankRun& rank : resumed) EXPECT_FALSE(rank.resumed_from.empty());
 }
 
+TEST(RankRuns, StagesOfZeroSaveAndResume) {
+  const TempDir other;
+  const std::vector<RankRun> whole = run_pipelines(saving(other, 3, 3, ""));
+  for (const char* async : {"false", "true"}) {
+    for (const int stage : {1, 2}) {
+      SCOPED_TRACE(str("stage ", stage, ", checkpoint.async ", async));
+      const TempDir dir;
+      const auto at_stage = [&](int steps, const std::string& resume) {
+        OptionSet o = saving(dir, 3, steps, resume);
+        o.set_i64("parallel.zero_stage", stage);
+        o.set_text("checkpoint.async", async);
+        return o;
+      };
+      run_pipelines(at_stage(2, ""), [](Rig& rig, int rank) {
+        if (rank != 0) return;
+        const Error e = expect_error(Code::kUnsupported, [&] { rig.pipeline().checkpoint(0); });
+        EXPECT_EQ(e.key, "parallel.zero_stage");
+      });
+      const std::vector<RankRun> resumed = run_pipelines(at_stage(3, "auto"));
+      expect_equal_ranks(resumed);
+      EXPECT_EQ(resumed[0].digest, whole[0].digest);
+      EXPECT_EQ(resumed[0].log.checkpoints.size(), 1u);
+      const std::vector<RankRun> one = run_pipelines(saving(dir, 1, 4, "auto"));
+      EXPECT_EQ(one[0].log.steps.size(), 1u);
+    }
+  }
+}
+
 TEST(RankRuns, AnotherNumberOfRanksMayResume) {
   for (const int size : {1, 2}) {
     const TempDir dir;

@@ -51,11 +51,29 @@ TEST(RankSessions, ShareTheCoresUnlessThreadsAreSet) {
   EXPECT_EQ(make_ranks(options_of(dir, 2, {"runtime.threads=1"}))[1]->num_threads(), 1);
 }
 
+// Before anything runs, by name, on every rank.
+TEST(RankSessions, RefuseDifferentOptions) {
+  const TempDir dir;
+  run_ranks(make_ranks(options_of(dir, 3)), [&](std::shared_ptr<Runtime> runtime) {
+    OptionSet own = runtime->options();
+    if (runtime->ranks().rank() == 2) own.set_text("optimizer.lr", "2e-3");
+    const auto model = LoadedModel::open(runtime, own, PlanUse::kTrain);
+    TrainerSession trainer(model, for_session(own));
+    const uint64_t before = model->weight_digest();
+    const Error e = expect_error(Code::kConflict, [&] { trainer.step(host_batch(trainer)); });
+    EXPECT_EQ(e.key, "optimizer.lr");
+    EXPECT_EQ(e.location, "rank 2");
+    EXPECT_EQ(model->weight_digest(), before);
+  });
+}
+
 TEST(RankSessions, TrainToEqualWeights) {
   const TempDir dir;
   const std::vector<std::vector<std::string>> cases = {
       {},
       {"trainer.balance=flops", "trainer.balance_groups=true"},
+      {"parallel.zero_stage=1"},
+      {"parallel.zero_stage=2", "trainer.free_grad_buffers_on_publish=true"},
       {"algo.advantage=gae", "critic.optimizer.lr=1e-3"},
       {"algo.kl.where=loss", "algo.kl.coef=0.1", "algo.policy_loss=gspo"},
       {"algo.whiten=eps", "trainer.num_minibatches=2", "trainer.grad_dtype=bf16"}};
@@ -90,6 +108,31 @@ TEST(RankSessions, OneRankHasTheSameBatchMetrics) {
     ++compared;
   }
   EXPECT_GT(compared, 30);
+}
+
+// All ranks come to a save, of which rank 0 writes the files.
+TEST(RankSessions, ACheckpointHasNoTraceOfTheStage) {
+  const TempDir dir;
+  const auto save = [&](const char* name, int stage) {
+    const OptionSet o = options_of(dir, 3, {str("parallel.zero_stage=", stage)});
+    return on_trainers(o, [&](RankParts& parts) {
+      parts.trainer.step(host_batch(parts.trainer));
+      if (parts.rank != 0 && stage == 0) return std::string();
+      return parts.trainer.save(
+          {.dir = dir.file(name), .host = "", .keep_last = 0, .replace_existing = false});
+    });
+  };
+  const std::string whole = save("whole", 0)[0];
+  for (const int stage : {1, 2}) {
+    const std::vector<std::string> paths = save(stage == 1 ? "one" : "two", stage);
+    EXPECT_EQ(paths[1], paths[0]);
+    for (const char* name :
+         {"masters.safetensors", "first_moments.safetensors", "second_moments.safetensors"}) {
+      EXPECT_EQ(read_text_file(real_fs(), paths[0] + "/" + name, 1 << 26),
+                read_text_file(real_fs(), whole + "/" + name, 1 << 26))
+          << name;
+    }
+  }
 }
 
 // Three ranks save after one step; whoever loads it goes on with the same second step.

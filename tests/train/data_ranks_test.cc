@@ -4,14 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <limits>
-#include <map>
 
-#include "../comm/local_ranks.h"
-#include "critic_rig.h"
+#include "data_rank_rig.h"
 #include "support/expect_error.h"
-#include "train_rig.h"
 
 namespace rl::testing {
 namespace {
@@ -19,86 +15,6 @@ namespace {
 template <typename Call>
 void expect_refusal(const Call& call, Code code, const std::string& part) {
   EXPECT_TRUE(contains(expect_error(code, call).message, part));
-}
-
-// Two steps of two minibatches each, of several micro-batches.
-TrainerOptions options_of(Objective objective = Objective::kRl) {
-  TrainerOptions o;
-  o.objective = objective;
-  o.max_tokens = 64;
-  o.logprob_chunk_tokens = 16;
-  o.schedule.lr = 1e-3;
-  o.batch.num_minibatches = 2;
-  return o;
-}
-
-struct Outcome {
-  std::vector<TrainMetrics> metrics;
-  std::vector<float> first_gradients, masters;  // gradients of the first optimizer step
-};
-
-// What a rank does with its rig.
-using Work = std::function<Outcome(TrainRig&)>;
-
-// Samples of weights before these: ratios differ from 1.
-void make_stale(std::vector<Sample>& samples) {
-  std::mt19937 rng(3);
-  for (Sample& s : samples) {
-    for (float& lp : s.logprobs) lp -= 0.3f * static_cast<float>(rng() % 1000) / 1000.0f;
-    std::ranges::fill(s.versions, kUnknownVersion);
-  }
-}
-
-Outcome train_twice(TrainRig& rig) {
-  Outcome out;
-  const TrainerOptions options = rig.trainer->options();
-  if (options.objective == Objective::kRewardModel) fill_head(rig.model(), 3);
-  for (const unsigned seed : {11u, 12u}) {
-    std::vector<Sample> samples = samples_for(rig, options.objective, seed);
-    if (is_rl(options.objective) && seed == 12u) make_stale(samples);
-    const std::vector<TrainSample> batch = with_advantages(samples);
-    rig.trainer->begin(batch);
-    bool first = out.first_gradients.empty();
-    while (rig.trainer->next()) {
-      if (!first || options.optimizer.grad_dtype != GradDtype::kF32) continue;
-      out.first_gradients = rig.gradients();
-      first = rig.trainer->has_steps_left() && rig.trainer->counters().optimizer_steps == 0;
-    }
-    out.metrics.push_back(rig.trainer->finish());
-    rig.trainer->publish(out.metrics.back());
-  }
-  out.masters = rig.masters();
-  return out;
-}
-
-std::vector<Outcome> on_ranks(int size, const RigOptions& given, const TrainerOptions& options,
-                              const Work& work = train_twice) {
-  std::vector<Outcome> out(static_cast<size_t>(size));
-  run_local_ranks(size, [&](std::shared_ptr<Transport> transport) {
-    comm::Group group(transport, {kLongNs});
-    RigOptions rig_options = given;
-    if (size > 1) rig_options.ranks = DataRanks(group, *transport);
-    TrainRig rig(rig_options, options);
-    out[static_cast<size_t>(transport->rank())] = work(rig);
-  });
-  return out;
-}
-
-void expect_same(const TrainMetrics& a, const TrainMetrics& b) {
-  std::map<std::string, double> values;
-  for_each_metric(a, [&](const char* name, double value) { values[name] = value; });
-  for_each_metric(b, [&](const char* name, double value) {
-    if (std::string_view(name).starts_with("timing_s/")) return;
-    EXPECT_EQ(values.at(name), value) << name;
-  });
-  EXPECT_EQ(a.non_finite_samples, b.non_finite_samples);
-}
-
-void expect_same(const Outcome& a, const Outcome& b) {
-  EXPECT_TRUE(same_bits(a.masters, b.masters));
-  EXPECT_TRUE(same_bits(a.first_gradients, b.first_gradients));
-  ASSERT_EQ(a.metrics.size(), b.metrics.size());
-  for (size_t i = 0; i < a.metrics.size(); ++i) expect_same(a.metrics[i], b.metrics[i]);
 }
 
 // Sums of fp32 gradients in another order, as with another cut into micro-batches.
@@ -334,34 +250,6 @@ TEST(DataRanks, EndTogetherWithTheRankThatFails) {
     }
   });
   for (const auto& e : thrown) EXPECT_EQ(e, nullptr);
-}
-
-struct CriticOutcome {
-  CriticMetrics metrics;
-  std::vector<std::vector<float>> values;
-  std::vector<float> masters;
-};
-
-std::vector<CriticOutcome> critic_on_ranks(int size) {
-  std::vector<CriticOutcome> out(static_cast<size_t>(size));
-  CriticOptions options;
-  options.max_tokens = 64;
-  options.schedule.lr = 1e-3;
-  options.batch.num_minibatches = 2;
-  run_local_ranks(size, [&](std::shared_ptr<Transport> transport) {
-    comm::Group group(transport, {kLongNs});
-    RigOptions rig_options;
-    if (size > 1) rig_options.ranks = DataRanks(group, *transport);
-    CriticRig rig(rig_options, options);
-    rig.fill_head(3);
-    const std::vector<Sample> samples = random_samples(24, rig.model().config().vocab, 7);
-    CriticOutcome& own = out[static_cast<size_t>(transport->rank())];
-    own.values = rig.values(samples);
-    const CriticData data(rig, samples, 5);
-    own.metrics = rig.critic->step(data.batch);
-    own.masters = rig.masters();
-  });
-  return out;
 }
 
 TEST(DataRanks, TrainOneCritic) {

@@ -219,6 +219,8 @@ OptimizerOptions optimizer_from(const Settings& settings) {
   o.seed = settings.runtime.seed;
   o.offload = {optimizer.cpu_offload, optimizer.cpu_offload_fraction, optimizer.overlap_d2h_h2d};
   o.no_decay = settings.optimizer.no_decay;
+  o.zero = {static_cast<int>(settings.parallel.zero_stage),
+            static_cast<int>(settings.parallel.data)};
   o.ema = settings.optimizer.ema;
   return o;
 }

@@ -64,7 +64,8 @@ int thread_count_of(const Settings& settings) {
   if (requested != 0) return static_cast<int>(requested);
   const size_t listed = settings.runtime.cpus.size();
   const int cores = listed != 0 ? static_cast<int>(listed) : usable_cores();
-  return std::max(1, cores / static_cast<int>(settings.parallel.data));
+  const bool share = settings.comm.backend == CommBackend::kLocal;  // processes may be elsewhere
+  return std::max(1, share ? cores / static_cast<int>(settings.parallel.data) : cores);
 }
 
 uint64_t usable_budget(const Settings& settings) {

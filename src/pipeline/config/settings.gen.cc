@@ -126,7 +126,10 @@ CheckpointSettings::CheckpointSettings(const OptionSet& options)
       resume(options.get_string("checkpoint.resume")) {}
 
 CommSettings::CommSettings(const OptionSet& options)
-    : timeout_ns(options.get_i64("comm.timeout_ns")) {}
+    : backend(choice_of<CommBackend>(options, "comm.backend")),
+      rank(options.get_i64("comm.rank")),
+      rendezvous(options.get_string("comm.rendezvous")),
+      timeout_ns(options.get_i64("comm.timeout_ns")) {}
 
 CriticOptimizerSettings::CriticOptimizerSettings(const OptionSet& options)
     : grad_clip(options.get_f64("critic.optimizer.grad_clip")),
@@ -218,7 +221,8 @@ OptimizerSettings::OptimizerSettings(const OptionSet& options)
       weight_decay(options.get_f64("optimizer.weight_decay")) {}
 
 ParallelSettings::ParallelSettings(const OptionSet& options)
-    : data(options.get_i64("parallel.data")) {}
+    : data(options.get_i64("parallel.data")),
+      zero_stage(options.get_i64("parallel.zero_stage")) {}
 
 PipelineSettings::PipelineSettings(const OptionSet& options)
     : discard_zero_advantage(options.get_bool("pipeline.discard_zero_advantage")),

@@ -35,6 +35,7 @@ enum class AlgoWhiten : uint8_t { kAuto, kNone, kEps, kFloor };
 enum class BufferPolicy : uint8_t { kFifo, kNewest };
 enum class CheckpointMetricGoal : uint8_t { kHighest, kLowest };
 enum class CheckpointOnFailure : uint8_t { kStop, kContinue };
+enum class CommBackend : uint8_t { kLocal, kGloo, kNccl, kHost };
 enum class CriticRecomputeGranularity : uint8_t { kPolicy, kNone, kSelective, kFull };
 enum class EngineKvDtype : uint8_t { kAuto, kBf16, kFp32 };
 enum class EnginePreemption : uint8_t { kRecompute, kSwap };
@@ -198,6 +199,9 @@ struct CheckpointSettings {
 struct CommSettings {
   explicit CommSettings(const OptionSet& options);
 
+  CommBackend backend;
+  int64_t rank;
+  std::string rendezvous;
   int64_t timeout_ns;  // nanoseconds
 };
 
@@ -327,6 +331,7 @@ struct ParallelSettings {
   explicit ParallelSettings(const OptionSet& options);
 
   int64_t data;  // ranks
+  int64_t zero_stage;
 };
 
 // pipeline.*

@@ -205,6 +205,8 @@ std::shared_ptr<const Error> Checkpoints::attempt(const Due& due, FunctionRef<vo
   try {
     work();
     return nullptr;
+  } catch (const RankError&) {
+    throw;
   } catch (const Error& e) {
     if (!due.goes_on) throw;
     note_failure(due.step, e);
@@ -217,13 +219,19 @@ void Checkpoints::write_due(PolicyUpdate& update, const RunState& boundary) {
   finish();
   const Due due{boundary.step, control_.begin_checkpoint(),
                 options.on_failure == CheckpointOnFailure::kContinue};
+  if (model_.runtime().ranks().rank() != 0) {  // due here only if the ranks make it together
+    update.give_states(checkpoint_contents_from(control_.settings()));
+    return control_.end_checkpoint(due.requested, nullptr);
+  }
   bool started = false;
   std::shared_ptr<const Error> failure = attempt(due, [&] {
-    if (options.async) {
-      started = start(update, boundary, due);
-    } else {
-      write(update, boundary);
-    }
+    update.make_checkpoint([&] {
+      if (options.async) {
+        started = start(update, boundary, due);
+      } else {
+        write(update, boundary);
+      }
+    });
   });
   if (!started) control_.end_checkpoint(due.requested, std::move(failure));
 }

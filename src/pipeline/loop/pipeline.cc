@@ -172,6 +172,7 @@ bool Pipeline::stop(int64_t timeout_ns) {
 std::string Pipeline::checkpoint(int64_t timeout_ns) {
   Impl& p = *impl_;
   p.require_first_rank("writes checkpoints");
+  p.require_whole_states();
   std::unique_lock start(p.start_mutex, std::defer_lock);  // locked only for a direct write
   Control::Lock lock = p.control.lock();
   if (p.settings.checkpoint.dir.empty()) {

@@ -36,6 +36,7 @@ struct Pipeline::Impl {
 
   void require_custom_algorithms() const;
   void require_first_rank(const char* does) const;
+  void require_whole_states() const;
   std::unique_ptr<ComputeLease> wait_to_compute();
 
   // The library's thread.

@@ -76,6 +76,18 @@ void Pipeline::Impl::require_first_rank(const char* does) const {
       .with_location(str("rank ", rank));
 }
 
+// The other ranks come to checkpoints that are due after a step alone.
+void Pipeline::Impl::require_whole_states() const {
+  const int64_t stage = settings.parallel.zero_stage;
+  if (stage == 0) return;
+  throw Error(Code::kUnsupported,
+              str("parallel.zero_stage is ", stage,
+                  ", so each rank has a part of the optimizer "
+                  "states, and checkpoints are those of checkpoint.every_steps"))
+      .with_key("parallel.zero_stage")
+      .with_other_key("checkpoint.every_steps");
+}
+
 void Pipeline::Impl::require_custom_algorithms() const {
   const auto require = [](const char* key, bool missing, const char* what) {
     if (!missing) return;

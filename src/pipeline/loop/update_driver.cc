@@ -48,6 +48,7 @@ Turn UpdateDriver::between_steps() {
         break;
       case Control::Due::kCheckpoint:
         control.enter(PipelineState::kCheckpointing);
+        if (!meets_for_checkpoint()) return Turn::kEnd;
         run_.checkpoints.write_due(run_.phases.update(), run_.progress.boundary);
         break;
       case Control::Due::kNothing:
@@ -57,6 +58,12 @@ Turn UpdateDriver::between_steps() {
     }
   }
   return Turn::kEnd;
+}
+
+// Where each rank has a part of what a checkpoint holds, all come.
+bool UpdateDriver::meets_for_checkpoint() {
+  if (!run_.phases.update().trainer().has_states_in_parts()) return true;
+  return rollout_.batches().meets(run_.progress.boundary.step);
 }
 
 void UpdateDriver::apply_options() {

@@ -32,6 +32,7 @@ class UpdateDriver final : public UpdatePort {
   const Settings& settings() const { return run_.control.settings(); }
   StepRecord& step() { return rollout_.step(); }
   int64_t now() const { return run_.model.runtime().clock().now_ns(); }
+  bool meets_for_checkpoint();
   void apply_options();
   void begin_step();
   bool has_steps_left() const;

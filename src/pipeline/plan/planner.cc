@@ -141,8 +141,7 @@ void Planner::add_weights_backup(const TrainerSizes& policy) {
 void Planner::add_checkpoint_copy(const TrainerSizes& policy) {
   const CheckpointContents contents = checkpoint_contents_from(settings_);
   const auto copied = [&](const TrainerSizes& sizes, bool masters) {
-    const uint64_t states = sizes.optimizer + sizes.optimizer_host + sizes.averages;
-    return (masters ? sizes.trained_masters : 0) + (contents.optimizer ? states : 0);
+    return (masters ? sizes.trained_masters : 0) + (contents.optimizer ? sizes.whole_states : 0);
   };
   uint64_t bytes = copied(policy, contents.model || contents.hf_model);
   if (has_critic()) bytes += copied(critic_sizes(min_tokens()), contents.model);

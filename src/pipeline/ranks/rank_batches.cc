@@ -36,14 +36,26 @@ std::vector<std::byte> encode(const std::vector<SamplePtr>& batch) {
   return out;
 }
 
+// The document at the beginning, whose size is what another rank says; `all` is then what follows.
+std::span<const std::byte> take_document(std::span<const std::byte>& all) {
+  uint64_t size = 0;
+  const bool has_size = all.size() >= kWord;
+  if (has_size) std::memcpy(&size, all.data(), kWord);
+  // Documents are padded, so whole words are left.
+  if (!has_size || all.size() % kWord != 0 || size > all.size() - kWord) {
+    throw Error(Code::kDataLoss, str("a group of another rank has ", size, " bytes, but ",
+                                     all.size(), " came with its size"));
+  }
+  const std::span<const std::byte> document = all.subspan(kWord, static_cast<size_t>(size));
+  all = all.subspan(kWord + padded(document.size()));
+  return document;
+}
+
 std::vector<SamplePtr> decode(std::span<const std::byte> all) {
   std::vector<SamplePtr> out;
   while (!all.empty()) {
-    uint64_t size = 0;
-    std::memcpy(&size, all.data(), kWord);
-    Group group = decode_group(all.subspan(kWord, size), "a group of another rank");
+    const Group group = decode_group(take_document(all), "a group of another rank");
     out.insert(out.end(), group.samples.begin(), group.samples.end());
-    all = all.subspan(kWord + padded(size));
   }
   std::ranges::stable_sort(out, [](const SamplePtr& a, const SamplePtr& b) {
     return a->ordinal != b->ordinal ? a->ordinal < b->ordinal : a->slot < b->slot;
@@ -60,7 +72,7 @@ Settings settings_of_rank(const Settings& settings, int rank) {
   own.metrics.tensorboard = false;
   own.eval.path = "";
   own.eval.every_steps = 0;
-  own.checkpoint.every_steps = 0;
+  if (own.parallel.zero_stage == 0) own.checkpoint.every_steps = 0;
   own.buffer.record_dir = "";
   own.profiler.timeline.enable = false;
   own.profiler.timeline.dir = "";

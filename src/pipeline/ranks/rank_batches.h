@@ -16,6 +16,7 @@
 namespace rl {
 
 // The settings of a rank's pipeline: files, evaluations and checkpoints are those of rank 0 alone.
+// To these the others give their parts of the optimizer states, if they are divided.
 Settings settings_of_rank(const Settings& settings, int rank);
 
 class RankBatches {
@@ -31,6 +32,8 @@ class RankBatches {
   // The groups of all ranks for a step, by (ordinal, slot); nothing if a rank has ended.
   // Error(kConflict) if the ranks are not at the same step.
   std::optional<std::vector<SamplePtr>> exchange(uint64_t step, const std::vector<SamplePtr>& own);
+  // Before what they do together after a step; false if a rank has ended.
+  bool meets(uint64_t step) { return alone() || meet({step, 0}); }
   // Sums over the ranks.
   LedgerCounts sum(const LedgerCounts& own) const;
   EngineStats sum(const EngineStats& own) const;

@@ -25,8 +25,13 @@ std::shared_ptr<Transport> LocalRun::take(int rank) {
 }
 
 RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, int64_t timeout_ns)
-    : run_(std::move(run)), rank_(rank), transport_(run_->take(rank)) {
-  const Mesh mesh({.data = run_->size()}, run_->size(), rank);
+    : RunRanks(run->take(rank), timeout_ns) {
+  run_ = std::move(run);
+}
+
+RunRanks::RunRanks(std::shared_ptr<Transport> transport, int64_t timeout_ns)
+    : transport_(std::move(transport)) {
+  const Mesh mesh({.data = size()}, size(), rank());
   data_.emplace(transport_, mesh, Axis::kData, GroupOptions{timeout_ns});
 }
 

@@ -1,6 +1,7 @@
-// The ranks of a run in one process, each of them a runtime. A LocalRun has the transports of all,
-// of which each runtime takes its own; RunRanks is what a runtime knows of its place. A rank that
-// has ended is named by those who wait for it, and one that was never made when they have waited
+// The ranks of a run, each of them a runtime. Where they are threads of one process a LocalRun has
+// the transports of all, of which each runtime takes its own; a process has its own transport
+// (pipeline/ranks/join_ranks.h). RunRanks is what a runtime knows of its place. A rank that has
+// ended is named by those who wait for it, and one that was never made when they have waited
 // for comm.timeout_ns.
 #pragma once
 #include <cstdint>
@@ -31,17 +32,17 @@ class RunRanks {
  public:
   RunRanks() = default;  // one rank
   RunRanks(std::shared_ptr<LocalRun> run, int rank, int64_t timeout_ns);
+  RunRanks(std::shared_ptr<Transport> transport, int64_t timeout_ns);
 
-  int rank() const { return rank_; }
-  int size() const { return run_ != nullptr ? run_->size() : 1; }
-  // Of all runtimes of the run; null: this is the only one.
+  int rank() const { return transport_ != nullptr ? transport_->rank() : 0; }
+  int size() const { return transport_ != nullptr ? transport_->size() : 1; }
+  // Of all runtimes of the run in this process; null: this is the only one.
   const std::shared_ptr<LocalRun>& run() const { return run_; }
   // Those that train on parts of one batch.
   DataRanks data();
 
  private:
   std::shared_ptr<LocalRun> run_;
-  int rank_ = 0;
   std::shared_ptr<Transport> transport_;
   std::optional<comm::Group> data_;
 };

@@ -8,6 +8,7 @@
 #include "core/violations.h"
 #include "device/cpu/executors.h"
 #include "pipeline/config/runtime_options.h"
+#include "pipeline/ranks/join_ranks.h"
 
 namespace rl {
 namespace {
@@ -29,9 +30,11 @@ const Settings& validated(const Settings& settings, bool own_executor) {
   return settings;
 }
 
-RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int rank) {
+RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int rank,
+                  FileSystem& files) {
   const int64_t size = settings.parallel.data;
   if (size == 1) return {};
+  if (has_process_ranks(settings)) return {join_ranks(settings, files), settings.comm.timeout_ns};
   if (run == nullptr) run = std::make_shared<LocalRun>(static_cast<int>(size));
   return {std::move(run), rank, settings.comm.timeout_ns};
 }
@@ -64,10 +67,15 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
                     "depend on its neighbours"))
         .with_key("model.dtype");
   }
-  ranks_ = ranks_of(settings_, std::move(seams.run), seams.rank);
+  ranks_ = ranks_of(settings_, std::move(seams.run), seams.rank, fs_);
 }
 
 std::shared_ptr<Runtime> Runtime::make_rank(int rank) const {
+  if (has_process_ranks(settings_)) {
+    throw Error(Code::kFailedPrecondition,
+                "with comm.backend = gloo each rank is a process, which makes its own runtime")
+        .with_key("comm.backend");
+  }
   if (ranks_.run() == nullptr) {
     throw Error(Code::kFailedPrecondition, "the run has one rank: parallel.data is 1")
         .with_key("parallel.data");

@@ -2,22 +2,28 @@
 // trained on it either. While the critic warms up the policy is not trained.
 #include "pipeline/update/policy_update.h"
 
+#include <utility>
+
 #include "core/error.h"
 #include "core/hash.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/ranks/rank_options.h"
 #include "pipeline/session/role_models.h"
 #include "pipeline/session/step_watch.h"
 #include "pipeline/update/hf_checkpoint.h"
+#include "pipeline/update/step_metrics.h"
 
 namespace rl {
 
 // If it is destroyed before finish, the watch notes what the weights have become.
 struct PolicyUpdate::InProgress {
-  InProgress(LoadedModel& model, const Trainer& trainer) : watch(model, &trainer) {}
+  InProgress(LoadedModel& model, const Trainer& trainer)
+      : watch(model, &trainer), exchanged(model.runtime().data_ranks().traffic()) {}
   StepWatch watch;
   SampleCut::Batch cut;  // of which the batch is made
   PreparedBatch batch;
   bool trains_policy = true;  // false while the critic warms up
+  const Traffic exchanged;    // by this rank before
 };
 
 struct PolicyUpdate::Held {
@@ -38,7 +44,8 @@ PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const M
       kl_(settings),
       averaged_reference_(settings.reference.weights == ReferenceWeights::kEma),
       shares_reference_(in_run && reference_is_policy(model, settings)),
-      reference_(load_reference(model, settings, shares_reference_)) {
+      reference_(load_reference(model, settings, shares_reference_)),
+      rank_options_(shared_options(settings.set)) {
   Runtime& runtime = model.runtime();
   trainer_ = std::make_unique<Trainer>(
       model.model(), reference(), trainer_options(settings), workspace,
@@ -68,6 +75,7 @@ void PolicyUpdate::set_options(const Settings& settings) {
   preparation_.set_options(settings);
   trainer_->set_options(trainer_options(settings));
   if (critic_ != nullptr) critic_->set_options(settings);
+  rank_options_ = shared_options(settings.set);
 }
 
 void PolicyUpdate::set_trainer_coefficient() {
@@ -142,6 +150,7 @@ std::unique_ptr<PolicyUpdate::InProgress> PolicyUpdate::start(uint64_t steps_don
   current_.reset();
   held_.reset();
   backup_.drop();
+  require_same_options(model_.runtime().data_ranks(), rank_options_);
   auto update = std::make_unique<InProgress>(model_, *trainer_);
   update->trains_policy = critic_ == nullptr || !critic_->policy_waits(steps_done);
   return update;
@@ -244,6 +253,7 @@ UpdateResult PolicyUpdate::complete(InProgress& update) {
     set_trainer_coefficient();
   }
   out.metrics = std::move(batch.metrics);
+  add_traffic(update.exchanged, out.metrics);
   update.watch.done();
   return out;
 }
@@ -357,12 +367,19 @@ bool PolicyUpdate::abandon() {
   return !update->trains_policy || trainer_->abandon() || undo();
 }
 
+void PolicyUpdate::add_traffic(const Traffic& before, MetricList& metrics) const {
+  const DataRanks ranks = model_.runtime().data_ranks();
+  if (!ranks.alone()) metrics.append(traffic_metrics(ranks.traffic() - before));
+}
+
 UpdateResult PolicyUpdate::without_samples() {
+  const Traffic before = model_.runtime().data_ranks().traffic();
   PreparedBatch batch = preparation_.prepare({}, workers());
   cut_.count({}, batch.metrics);
   UpdateResult out;
   if (critic_ != nullptr) critic_->step(batch);
   out.metrics = std::move(batch.metrics);
+  add_traffic(before, out.metrics);
   return out;
 }
 
@@ -377,19 +394,45 @@ std::string checkpoint_digest(const OptionSet& options, const MemoryPlan& plan,
   return hex64(digest.value());
 }
 
+void PolicyUpdate::make_checkpoint(FunctionRef<void()> write) {
+  ranks_wait_ = trainer_->has_states_in_parts();
+  const auto call_off = [&] {
+    if (std::exchange(ranks_wait_, false)) trainer_->call_off_checkpoint();
+  };
+  try {
+    write();
+  } catch (const RankError&) {
+    throw;
+  } catch (...) {
+    call_off();
+    throw;
+  }
+  call_off();
+}
+
+void PolicyUpdate::give_states(const CheckpointContents& contents) {
+  trainer_->give_states(contents, trained_critic());
+}
+
+CheckpointDraft PolicyUpdate::draft_states(const CheckpointMeta& meta) {
+  CheckpointDraft draft = trainer_->draft(meta, trained_critic());
+  ranks_wait_ = false;
+  return draft;
+}
+
 std::string PolicyUpdate::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                                const CheckpointRules& rules) {
-  return trainer_->save(fs, dir, meta, rules, trained_critic());
+  return write_checkpoint(fs, dir, draft_states(meta), rules);
 }
 
 CheckpointDraft PolicyUpdate::draft(const CheckpointMeta& meta) {
-  CheckpointDraft draft = trainer_->draft(meta, trained_critic());
+  CheckpointDraft draft = draft_states(meta);
   add_hf_model(model_, draft);
   return draft;
 }
 
 CheckpointDraft PolicyUpdate::draft_of_copy(const CheckpointMeta& meta) {
-  CheckpointDraft draft = trainer_->draft(meta, trained_critic());
+  CheckpointDraft draft = draft_states(meta);
   checkpoint_copy_.take(draft);
   add_hf_model(model_, draft);
   return draft;

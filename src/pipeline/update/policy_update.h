@@ -113,6 +113,10 @@ class PolicyUpdate {
   std::optional<double> adaptive_kl() const { return kl_.adaptive(); }
   void restore_kl(double coefficient);
 
+  // Runs what writes a checkpoint on rank 0. Where each rank has a part of the states the others
+  // wait for a draft, and hear if none was made (Trainer::has_states_in_parts).
+  void make_checkpoint(FunctionRef<void()> write);
+  void give_states(const CheckpointContents& contents);
   // A checkpoint of policy and critic (Trainer::save, Trainer::load).
   std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                    const CheckpointRules& rules);
@@ -142,11 +146,15 @@ class PolicyUpdate {
     int64_t max_tokens, max_sequence, step_samples;
   };
   BatchPreparation::Workers workers();
+  // The ranks come together.
   std::unique_ptr<InProgress> start(uint64_t steps_done);
   void prepare(InProgress& update, FunctionRef<void()> work);
   UpdateResult finish(InProgress& update);
   UpdateResult complete(InProgress& update);
   void check_divisible(const GradientBatch& batch) const;
+  // Of this rank, since an earlier reading.
+  void add_traffic(const Traffic& before, MetricList& metrics) const;
+  CheckpointDraft draft_states(const CheckpointMeta& meta);
   TrainerOptions trainer_options(const Settings& settings) const;
   void set_trainer_coefficient();
   void refresh_reference();
@@ -174,6 +182,8 @@ class PolicyUpdate {
   std::unique_ptr<TeacherRole> teacher_;  // null except with distill
   std::unique_ptr<InProgress> current_;   // null between updates
   std::unique_ptr<Held> held_;            // gradients that wait for apply
+  bool ranks_wait_ = false;               // for the draft of a checkpoint
+  std::string rank_options_;              // shared_options()
 };
 
 }  // namespace rl

@@ -117,4 +117,16 @@ MetricList train_metrics(const TrainMetrics& metrics) {
   return out;
 }
 
+MetricList traffic_metrics(const Traffic& traffic) {
+  MetricList out;
+  const auto set = [&](const char* name, uint64_t bytes) {
+    out.set(name, static_cast<double>(bytes));
+  };
+  set("comm/sent_bytes", traffic.total().sent);
+  set("comm/received_bytes", traffic.total().received);
+  set("comm/gradient_bytes", traffic.of(TrafficUse::kGradients).sent);
+  set("comm/parameter_bytes", traffic.of(TrafficUse::kParameters).sent);
+  return out;
+}
+
 }  // namespace rl

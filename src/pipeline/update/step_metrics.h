@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/traffic.h"
 #include "data/sample.h"
 #include "pipeline/update/batch_advantages.h"
 #include "profile/metrics.h"
@@ -34,5 +35,7 @@ MetricList batch_metrics(const BatchFigures& batch);
 MetricList value_metrics(const BatchAdvantages& advantages,
                          std::span<const std::vector<float>> values);
 MetricList train_metrics(const TrainMetrics& metrics);
+// comm/..., of what a rank exchanged.
+MetricList traffic_metrics(const Traffic& traffic);
 
 }  // namespace rl

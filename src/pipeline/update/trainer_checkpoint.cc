@@ -28,9 +28,24 @@ void end_other_branch(FileSystem& fs, const TrainerSession::Checkpoint& checkpoi
 
 std::string TrainerSession::save(const Checkpoint& checkpoint) {
   const std::lock_guard turn(computing_);
+  PolicyUpdate& update = impl_->update;
+  const DataRanks ranks = model_->runtime().data_ranks();
   std::string path;
-  model_->with_steady_weights([&] { path = save_steady(checkpoint); });
+  if (ranks.rank() != 0 && update.trainer().has_states_in_parts()) {
+    run_together(ranks, [&] { model_->with_steady_weights([&] { give_states(); }); });
+    return checkpoint_path(checkpoint.dir, static_cast<int64_t>(impl_->steps));
+  }
+  update.make_checkpoint(
+      [&] { model_->with_steady_weights([&] { path = save_steady(checkpoint); }); });
   return path;
+}
+
+// To the checkpoint that rank 0 writes.
+void TrainerSession::give_states() {
+  const std::lock_guard lock(mutex_);
+  require_awake();
+  model_->require_whole(LoadedModel::Weights::kTrained);
+  impl_->update.give_states({});
 }
 
 std::string TrainerSession::save_steady(const Checkpoint& checkpoint) {

@@ -155,6 +155,7 @@ class TrainerSession {
   void run_update(FunctionRef<void()> begin);
   TrainedStep finished(UpdateResult result);
   std::optional<uint64_t> publish_packed();
+  void give_states();
   std::string save_steady(const Checkpoint& checkpoint);  // while the weights cannot change
   std::shared_ptr<LoadedModel> model_;
   class Turn;

@@ -24,7 +24,7 @@ std::string header_of(const TensorList& tensors) {
   for (const StateTensor& t : tensors) {
     std::string shape;
     for (const int64_t n : t.shape) shape += str(shape.empty() ? "" : ",", n);
-    const uint64_t end = at + t.bytes.size();
+    const uint64_t end = at + t.whole_bytes();
     json += str(json.size() == 1 ? "" : ",", "\"", t.name, "\":{\"dtype\":\"", t.dtype,
                 "\",\"shape\":[", shape, "],\"data_offsets\":[", at, ",", end, "]}");
     at = end;
@@ -56,12 +56,31 @@ class MarkedOutput {
   uint64_t bytes_ = 0;
 };
 
+using Visitor = FunctionRef<void(std::span<const std::byte> part)>;
+
 // The bytes of the file, front to back.
-void visit_array(const TensorList& tensors,
-                 FunctionRef<void(std::span<const std::byte> part)> visitor) {
+void visit_array(const TensorList& tensors, ReadTensor read, Visitor visitor) {
   const std::string header = header_of(tensors);
   visitor(std::as_bytes(std::span(header)));
-  for (const StateTensor& t : tensors) t.bytes.visit(visitor);
+  for (const StateTensor& t : tensors) read(t, visitor);
+}
+
+constexpr auto kReadWhole = [](const StateTensor& t, Visitor visitor) {
+  RL_CHECK(!t.first);
+  t.bytes.visit(visitor);
+};
+
+// What the tensor has of the file's bytes from `at` on.
+void keep_part(const StateTensor& t, uint64_t begin, uint64_t at,
+               std::span<const std::byte> bytes) {
+  const uint64_t end = begin + t.bytes.size();
+  const uint64_t first = std::max(begin, at), last = std::min(end, at + bytes.size());
+  if (first >= last) return;
+  std::span<const std::byte> from = bytes.subspan(first - at, last - first);
+  t.bytes.part(first - begin, from.size()).fill([&](std::span<std::byte> room) {
+    std::ranges::copy(from.first(room.size()), room.begin());
+    from = from.subspan(room.size());
+  });
 }
 
 void require_tensor(const SafetensorsFile& file, const StateTensor& t) {
@@ -76,7 +95,20 @@ void require_tensor(const SafetensorsFile& file, const StateTensor& t) {
       .with_location(file.path());
 }
 
+uint64_t element_bytes(std::string_view dtype) {
+  if (dtype == "F32") return 4;
+  if (dtype == "BF16") return 2;
+  RL_CHECK(dtype == "I8" || dtype == "U8");
+  return 1;
+}
+
 }  // namespace
+
+uint64_t StateTensor::whole_bytes() const {
+  uint64_t size = element_bytes(dtype);
+  for (const int64_t n : shape) size *= static_cast<uint64_t>(n);
+  return size;
+}
 
 TensorList trained_tensors(const WeightLayout& layout, const FlatArray& array) {
   TensorList tensors;
@@ -88,15 +120,20 @@ TensorList trained_tensors(const WeightLayout& layout, const FlatArray& array) {
 }
 
 FileMark write_array_file(FileSystem& fs, const std::string& path, const TensorList& tensors) {
+  return write_array_file(fs, path, tensors, kReadWhole);
+}
+
+FileMark write_array_file(FileSystem& fs, const std::string& path, const TensorList& tensors,
+                          ReadTensor read) {
   MarkedOutput out(fs, path);
-  visit_array(tensors, [&](std::span<const std::byte> part) { out.append(part); });
+  visit_array(tensors, read, [&](std::span<const std::byte> part) { out.append(part); });
   return out.finish();
 }
 
 FileMark array_mark(const TensorList& tensors) {
   Digest64 digest;
   uint64_t bytes = 0;
-  visit_array(tensors, [&](std::span<const std::byte> part) {
+  visit_array(tensors, kReadWhole, [&](std::span<const std::byte> part) {
     digest.update(part);
     bytes += part.size();
   });
@@ -145,6 +182,27 @@ void check_array_file(FileSystem& fs, const std::string& path, const WeightLayou
     if (p.trainable()) tensors.push_back({p.name, "F32", p.shape, {}});
   }
   check_array_file(fs, path, tensors);
+}
+
+uint64_t read_array_parts(FileSystem& fs, const std::string& path, const TensorList& tensors) {
+  const SafetensorsFile file(fs, path);
+  std::vector<uint64_t> places;
+  for (const StateTensor& t : tensors) {
+    require_tensor(file, t);
+    const auto entry = static_cast<size_t>(file.find(t.name));
+    places.push_back(file.entries()[entry].offset + t.first.value_or(0));
+  }
+  Digest64 digest;
+  const uint64_t size = file.file().size();
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min(size, kReadBytes)));
+  for (uint64_t at = 0; at < size; at += buffer.size()) {
+    const auto bytes =
+        std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), size - at)));
+    file.file().read_at(at, bytes);
+    digest.update(bytes);
+    for (size_t i = 0; i < tensors.size(); ++i) keep_part(tensors[i], places[i], at, bytes);
+  }
+  return digest.value();
 }
 
 void read_array_file(FileSystem& fs, const std::string& path, const TensorList& tensors) {

@@ -112,7 +112,10 @@ void write_files(FileSystem& fs, const std::string& dir, const CheckpointDraft& 
     for (const StateArray& array : draft.models[model].arrays) {
       if (!holds_array(contents, array.name)) continue;
       const std::string name = array_file_name(model, array.name);
-      manifest.files[name] = write_array_file(fs, join(dir, name), array.tensors);
+      manifest.files[name] =
+          write_array_file(fs, join(dir, name), array.tensors, [&](const auto& t, auto visit) {
+            draft.parts != nullptr ? draft.parts->visit(t, visit) : t.bytes.visit(visit);
+          });
     }
   }
   if (contents.hf_model) draft.save_model(fs, join(dir, "hf_model"));
@@ -250,8 +253,11 @@ namespace {
 
 void read_verified(FileSystem& fs, const std::string& path, const TensorList& tensors,
                    const FileMark& expected) {
-  read_array_file(fs, path, tensors);
-  const uint64_t digest = array_mark(tensors).digest;
+  const bool in_parts =
+      std::ranges::any_of(tensors, [](const StateTensor& t) { return t.first.has_value(); });
+  if (!in_parts) read_array_file(fs, path, tensors);
+  const uint64_t digest =
+      in_parts ? read_array_parts(fs, path, tensors) : array_mark(tensors).digest;
   if (digest == expected.digest) return;
   throw Error(Code::kDataLoss, str(path, " has content with digest ", hex64(digest), ", expected ",
                                    hex64(expected.digest), ": it changed while it was read"))

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "model/weights.h"
 #include "ops/device_floats.h"
 #include "train/checkpoint/array_file.h"
+#include "train/checkpoint/state_parts.h"
 
 namespace rl {
 
@@ -88,6 +90,8 @@ struct CheckpointDraft {
   std::vector<ModelDraft> models;  // the policy, then the critic if there is one
   // Writes the policy as a Hugging Face directory; empty unless the contents have hf_model.
   std::function<void(FileSystem& fs, const std::string& dir)> save_model;
+  // Of tensors that the ranks have in parts; null: there are none.
+  std::shared_ptr<StateParts> parts = {};
 };
 
 // Of one model. The tensors are those of the arrays, not copied. is_policy: the one that

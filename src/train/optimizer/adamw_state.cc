@@ -8,11 +8,17 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "train/options/update_runs.h"
 
 namespace rl {
 namespace {
 
 int64_t num_buffers(const OptimizerOptions& o) { return o.offload.overlap ? 2 : 1; }
+
+// Elements of a tensor, each of so many bytes.
+struct Part {
+  uint64_t first, count, each;
+};
 
 void copy_floats(Compute& compute, const float* from, float* to, int64_t count) {
   copy_bytes(compute, {from, to, static_cast<uint64_t>(count) * sizeof(float)});
@@ -32,33 +38,44 @@ GradientBytes AdamwState::gradient_bytes(const WeightLayout& layout, GradDtype d
 }
 
 MomentBytes AdamwState::moment_bytes(const WeightLayout& layout, const OptimizerOptions& options) {
-  const MomentLayout places(layout, options);
-  return {places.offsets(false).total, places.offsets(true).total,
-          static_cast<uint64_t>(num_buffers(options)) * places.staging_bytes()};
+  MomentBytes most;
+  const Pieces pieces = shard_pieces(layout, options);
+  for (int r = 0; r < pieces.parts(); ++r) {
+    const MomentLayout places(layout, options, pieces[r]);
+    most.device = std::max(most.device, places.offsets(false).total);
+    most.host = std::max(most.host, places.offsets(true).total);
+    const uint64_t buffers = static_cast<uint64_t>(num_buffers(options));
+    most.staging = std::max(most.staging, buffers * places.staging_bytes());
+  }
+  return most;
 }
 
 AdamwState::AdamwState(const WeightLayout& layout, const OptimizerOptions& options,
-                       Compute& compute, std::byte* lent)
+                       Compute& compute, const LearnerTools& tools)
     : layout_(layout),
       options_(options),
-      places_(layout, options),
+      shards_(layout, options, tools.ranks),
+      places_(layout, options, shards_.own()),
       compute_(compute),
       gradients_("gradients",
-                 lent != nullptr ? 0 : gradient_bytes(layout, options.grad_dtype).values,
+                 tools.gradients != nullptr ? 0 : gradient_bytes(layout, options.grad_dtype).values,
                  Touch::kLater, compute.memory()),
       scratch_("gradient scratch",
-               lent != nullptr ? 0 : gradient_bytes(layout, options.grad_dtype).scratch,
+               tools.gradients != nullptr ? 0 : gradient_bytes(layout, options.grad_dtype).scratch,
                Touch::kLater, compute.memory()),
-      moments_("optimizer states", places_.offsets(false).total, Touch::kLater, compute.memory()),
-      host_moments_("optimizer states, host", places_.offsets(true).total, Touch::kLater,
+      moments_("optimizer states", moment_bytes(layout, options).device, Touch::kLater,
+               compute.memory()),
+      host_moments_("optimizer states, host", moment_bytes(layout, options).host, Touch::kLater,
                     compute.ledger()),
       staging_("optimizer staging, host", moment_bytes(layout, options).staging, Touch::kLater,
                compute.ledger()),
-      gradient_data_(lent != nullptr ? lent : gradients_.data()),
+      gradient_data_(tools.gradients != nullptr ? tools.gradients : gradients_.data()),
       chunk_sums_(static_cast<size_t>(num_optimizer_chunks(layout.gradient_total()))) {
   if (options.grad_dtype == GradDtype::kBf16) {
     std::byte* const scratch =
-        lent != nullptr ? lent + gradient_bytes(layout, GradDtype::kBf16).values : scratch_.data();
+        tools.gradients != nullptr
+            ? tools.gradients + gradient_bytes(layout, GradDtype::kBf16).values
+            : scratch_.data();
     const RoundedGradients::Memory memory{
         reinterpret_cast<uint16_t*>(gradient_data_), layout.gradient_total(),
         reinterpret_cast<float*>(scratch), RoundedGradients::scratch_floats(layout)};
@@ -88,33 +105,43 @@ std::vector<std::span<std::byte>> AdamwState::memory() const {
   return all;
 }
 
-// Moments in 8 bits have their scales as tensors of their own.
+// Moments in 8 bits have their scales as tensors of their own. Of a parameter in parts each tensor
+// is this rank's part, which may be empty.
 void AdamwState::add_tensors(const Parameter& p, StateArray& first, StateArray& second) const {
-  const MomentPlace& place = places_.place(p.gradient);
+  const TrainedRun own = part_of({p.offset, p.gradient, p.size}, shards_.own());
+  const MomentPlace place = own.size > 0 ? places_.place(own.gradient) : MomentPlace{};
   const MomentOffsets at = places_.offsets(place.on_host);
   std::byte* const base = moments(place);
-  const auto bytes_of = [&](auto* from, int64_t count) {
-    return DeviceBytes(compute_, reinterpret_cast<std::byte*>(from),
-                       static_cast<uint64_t>(count) * sizeof(*from));
+  const auto begin = static_cast<uint64_t>(own.size > 0 ? own.gradient - p.gradient : 0);
+  const auto tensor = [&](const std::string& name, const char* dtype, std::vector<int64_t> shape,
+                          std::byte* from, Part part) {
+    const uint64_t bytes = own.size > 0 ? part.count * part.each : 0;
+    StateTensor out{name, dtype, std::move(shape), DeviceBytes(compute_, from, bytes)};
+    if (shards_.divided()) out.first = part.first * part.each;
+    return out;
   };
   const auto add = [&](StateArray& to, int64_t element, uint64_t values, uint64_t scales,
                        const char* code) {
     if (element < 0) return;
+    const auto count = static_cast<uint64_t>(own.size), e = static_cast<uint64_t>(element);
     if (options_.state_dtype == StateDtype::kF32) {
-      auto* const v = reinterpret_cast<float*>(base + values) + element;
-      to.tensors.push_back({p.name, "F32", p.shape, bytes_of(v, p.size)});
+      to.tensors.push_back(
+          tensor(p.name, "F32", p.shape, base + values + 4 * e, {begin, count, 4}));
     } else if (options_.state_dtype == StateDtype::kBf16) {
-      auto* const v = reinterpret_cast<uint16_t*>(base + values) + element;
-      to.tensors.push_back({p.name, "BF16", p.shape, bytes_of(v, p.size)});
+      to.tensors.push_back(
+          tensor(p.name, "BF16", p.shape, base + values + 2 * e, {begin, count, 2}));
     } else {
-      const int64_t blocks = num_int8_blocks(p.size);
-      auto* const scale = reinterpret_cast<float*>(base + scales) + place.block;
-      to.tensors.push_back({p.name, code, p.shape, bytes_of(base + values + element, p.size)});
-      to.tensors.push_back({p.name + ".scales", "F32", {blocks}, bytes_of(scale, blocks)});
+      const auto block = static_cast<uint64_t>(place.block);
+      const auto blocks = static_cast<uint64_t>(num_int8_blocks(own.size));
+      to.tensors.push_back(tensor(p.name, code, p.shape, base + values + e, {begin, count, 1}));
+      to.tensors.push_back(tensor(p.name + ".scales", "F32", {num_int8_blocks(p.size)},
+                                  base + scales + 4 * block, {begin / kInt8Block, blocks, 4}));
     }
   };
+  const bool has_second = !is_muon_matrix(p, options_);
   add(first, place.first, at.first, at.first_scales, "I8");
-  add(second, place.second, at.second, at.second_scales, "U8");
+  add(second, has_second ? std::max<int64_t>(place.second, 0) : -1, at.second, at.second_scales,
+      "U8");
 }
 
 std::vector<StateArray> AdamwState::arrays() const {
@@ -183,30 +210,36 @@ void AdamwState::zero_gradients(int64_t number) {
   zero_floats(compute_, {gradients().data(), layout_.gradient_total()});
 }
 
-void AdamwState::sum_over(const DataRanks& ranks) {
+Values AdamwState::all_gradients() const {
   const MemorySpace space = compute_.has_own_memory() ? MemorySpace::kDevice : MemorySpace::kHost;
-  ranks.sum({gradient_data_, static_cast<uint64_t>(layout_.gradient_total()),
-             rounded_ ? Element::kBf16 : Element::kF32, space});
+  return {gradient_data_, static_cast<uint64_t>(layout_.gradient_total()),
+          rounded_ ? Element::kBf16 : Element::kF32, space};
 }
 
-// In bf16 piece by piece, whole chunks, so that the chunks' sums are added in the same order.
+void AdamwState::sum_over_ranks() { shards_.reduce(all_gradients()); }
+
 double AdamwState::gradient_norm() {
+  const rl::Piece places = shards_.complete_chunks(all_gradients());
+  square_chunks(places);
   double sum = 0;
-  const int64_t total = layout_.gradient_total();
-  if (!rounded_) {
-    squared_norm(compute_, {gradients().data(), total, chunk_sums_, sum});
-    return std::sqrt(sum);
-  }
-  for (int64_t first = 0; first < total; first += rounded_->piece()) {
-    const int64_t count = std::min(rounded_->piece(), total - first);
+  for (const double s : shards_.join_chunk_sums(chunk_sums_, places)) sum += s;
+  return std::sqrt(sum);
+}
+
+// In bf16 piece by piece, whole chunks.
+void AdamwState::square_chunks(rl::Piece places) {
+  const auto end = static_cast<int64_t>(places.end);
+  const int64_t most = rounded_ ? rounded_->piece() : static_cast<int64_t>(places.count());
+  double sum = 0;
+  for (auto first = static_cast<int64_t>(places.begin); first < end; first += most) {
+    const int64_t count = std::min(most, end - first);
     const std::span<double> sums = std::span(chunk_sums_)
                                        .subspan(static_cast<size_t>(first / kOptimizerChunk),
                                                 static_cast<size_t>(num_optimizer_chunks(count)));
-    squared_norm(compute_, {rounded_->widened(first, count), count, sums, sum});
+    const float* const values =
+        rounded_ ? rounded_->widened(first, count) : gradients().data() + first;
+    squared_norm(compute_, {values, count, sums, sum});
   }
-  sum = 0;
-  for (const double s : chunk_sums_) sum += s;
-  return std::sqrt(sum);
 }
 
 // A piece that is not the first begins at a whole block of scales.
@@ -234,13 +267,8 @@ void AdamwState::apply(const Update& update, const Piece& piece, const Operands&
                           key,
                           {on.weights, reinterpret_cast<int8_t*>(base + at.first) + m_at, m_scales,
                            reinterpret_cast<uint8_t*>(base + at.second) + v_at, v_scales,
-                           on.gradients, piece.count, rounding_block(place) + block}});
+                           on.gradients, piece.count, place.rounding_block + block}});
   }
-}
-
-// Blocks of the host's memory come before those of the device's, as its parameters do.
-uint64_t AdamwState::rounding_block(const MomentPlace& place) const {
-  return static_cast<uint64_t>(place.block + (place.on_host ? 0 : places_.space(true).blocks));
 }
 
 float* AdamwState::staged(int64_t buffer) const {
@@ -270,14 +298,14 @@ void AdamwState::update_on_device(const Update& update, const TrainedRun& run) {
 }
 
 // With two buffers the next run is on its way while one is updated.
-void AdamwState::update_on_host(const Update& update, std::span<const TrainedRun* const> runs) {
+void AdamwState::update_on_host(const Update& update, std::span<const TrainedRun> runs) {
   const int64_t buffers = num_buffers(options_);
   Operands here{}, next{};
   for (size_t i = 0; i < runs.size(); ++i) {
-    const TrainedRun& run = *runs[i];
+    const TrainedRun& run = runs[i];
     const auto buffer = static_cast<int64_t>(i) % buffers;
     here = i == 0 || buffers == 1 ? fetch(run, update.masters, buffer) : next;
-    if (buffers == 2 && i + 1 < runs.size()) next = fetch(*runs[i + 1], update.masters, 1 - buffer);
+    if (buffers == 2 && i + 1 < runs.size()) next = fetch(runs[i + 1], update.masters, 1 - buffer);
     apply(update, {run, 0, run.size}, here);
     copy_floats(compute_, here.weights, update.masters + run.master, run.size);
   }
@@ -286,10 +314,12 @@ void AdamwState::update_on_host(const Update& update, std::span<const TrainedRun
 void AdamwState::update(const AdamwStep& step, int64_t number, std::span<const TrainedRun> runs,
                         float* masters) {
   const Update all{step, number, masters};
-  std::vector<const TrainedRun*> on_host;
-  for (const TrainedRun& run : runs) {
+  std::vector<TrainedRun> on_host;
+  for (const TrainedRun& whole : runs) {
+    const TrainedRun run = part_of(whole, shards_.own());
+    if (run.size == 0) continue;
     if (places_.place(run.gradient).on_host) {
-      on_host.push_back(&run);
+      on_host.push_back(run);
     } else {
       update_on_device(all, run);
     }

@@ -1,9 +1,10 @@
 // Gradients and moments of the trained parameters (model/weights.h), and AdamW's steps on them.
 // Gradients are one flat array in memory of the device, in fp32 or bf16
 // (model/rounded_gradients.h), of which steps read fp32 piece by piece; moments are those of
-// MomentLayout, in fp32 or fewer bits. The step of a parameter on the host copies its gradient and
-// weights into a staging buffer there and the weights back; no bit depends on it. Nor do sums and
-// updates depend on the thread count (ops/optimizer_ops.h).
+// MomentLayout, in fp32 or fewer bits, on several ranks perhaps those of a part (Shards). The step
+// of a parameter on the host copies its gradient and weights into a staging buffer there and the
+// weights back; no bit depends on it. Nor do sums and updates depend on the thread count
+// (ops/optimizer_ops.h).
 #pragma once
 #include <optional>
 #include <span>
@@ -17,6 +18,7 @@
 #include "ops/device_floats.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/optimizer/moment_layout.h"
+#include "train/optimizer/shards.h"
 #include "train/ranks/data_ranks.h"
 
 namespace rl {
@@ -30,14 +32,21 @@ struct MomentBytes {
   uint64_t device = 0, host = 0, staging = 0;
 };
 
+// What a learner is given besides its model and options.
+struct LearnerTools {
+  // gradient_bytes() in memory of the device for gradients and scratch, whose content is theirs
+  // during an update only; null: arenas.
+  std::byte* gradients = nullptr;
+  DataRanks ranks = {};
+};
+
 class AdamwState {
  public:
-  // layout outlives it. Padding of the gradients stays zero. lent: gradient_bytes() in memory of
-  // the device for gradients and scratch, whose content is theirs during an update only; null:
-  // arenas.
+  // layout outlives it. Padding of the gradients stays zero.
   AdamwState(const WeightLayout& layout, const OptimizerOptions& options, Compute& compute,
-             std::byte* lent = nullptr);
+             const LearnerTools& tools = {});
   static GradientBytes gradient_bytes(const WeightLayout& layout, GradDtype dtype);
+  // Of any rank: what the one with most of it needs.
   static MomentBytes moment_bytes(const WeightLayout& layout, const OptimizerOptions& options);
 
   GradientSink sink();
@@ -67,13 +76,14 @@ class AdamwState {
   std::vector<Arena*> dropped(bool with_gradients);
   // number: of the optimizer step that they are for, as in update().
   void zero_gradients(int64_t number);
+  const Shards& shards() const { return shards_; }
   // Afterwards each rank has the sums of all ranks' gradients, in rank order: of fp32 in fp32, of
-  // bf16 in fp32 and rounded once.
-  void sum_over(const DataRanks& ranks);
-  // Global norm; chunk sums are added in order.
+  // bf16 in fp32 and rounded once. With Shards::divides_gradients those of its piece alone.
+  void sum_over_ranks();
+  // Global norm; chunk sums are added in order. The ranks make this call together.
   double gradient_norm();
-  // Updates these runs of the masters; the others keep their bits. number: of the optimizer step,
-  // for random numbers.
+  // Updates these runs of the masters, or this rank's part of them; all else keeps its bits.
+  // number: of the optimizer step, for random numbers.
   void update(const AdamwStep& step, int64_t number, std::span<const TrainedRun> runs,
               float* masters);
 
@@ -96,15 +106,17 @@ class AdamwState {
   };
   std::byte* moments(const MomentPlace& place) const;
   void apply(const Update& update, const Piece& piece, const Operands& on);
-  uint64_t rounding_block(const MomentPlace& place) const;
   float* staged(int64_t buffer) const;
   Operands fetch(const TrainedRun& run, const float* masters, int64_t buffer);
   void update_on_device(const Update& update, const TrainedRun& run);
-  void update_on_host(const Update& update, std::span<const TrainedRun* const> runs);
+  void update_on_host(const Update& update, std::span<const TrainedRun> runs);
+  void square_chunks(rl::Piece places);
+  Values all_gradients() const;
   void add_tensors(const Parameter& p, StateArray& first, StateArray& second) const;
 
   const WeightLayout& layout_;
   const OptimizerOptions options_;
+  const Shards shards_;
   const MomentLayout places_;
   Compute& compute_;
   Arena gradients_, scratch_, moments_, host_moments_, staging_;

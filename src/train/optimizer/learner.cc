@@ -33,6 +33,14 @@ void prepare_gradients(const Model& model, const WeightLayout& layout, int64_t s
   if (!model.config().scalar_head) prepare(layout.head(), forward_rules(model.config()).head);
 }
 
+// Moments and averages of all ranks.
+uint64_t whole_state_bytes(const WeightLayout& layout, OptimizerOptions options) {
+  options.zero = {};
+  const MomentBytes moments = AdamwState::moment_bytes(layout, options);
+  const auto total = static_cast<uint64_t>(layout.gradient_total());
+  return moments.device + moments.host + EmaWeights::bytes(total, options.ema);
+}
+
 }  // namespace
 
 TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
@@ -43,13 +51,15 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
   const PackedShapes backward = plan_backward_shapes(shape.device, shape.config, shape.compute());
   const ArenaPlan workspace = plan_train_buffers(shape, options);
   const GradientBytes gradients = AdamwState::gradient_bytes(layout, options.optimizer.grad_dtype);
+  const uint64_t longest = shard_pieces(layout, options.optimizer).longest();
   return {.gradients = gradients.values,
           .gradient_scratch = gradients.scratch,
           .optimizer = moments.device,
           .optimizer_host = moments.host,
           .optimizer_staging = moments.staging,
           .optimizer_workspace = Muon::bytes(runs.matrices, shape.compute()),
-          .averages = EmaWeights::bytes(total, options.optimizer.ema),
+          .averages = EmaWeights::bytes(longest, options.optimizer.ema),
+          .whole_states = whole_state_bytes(layout, options.optimizer),
           .trained_masters = static_cast<uint64_t>(total) * sizeof(float),
           .packed_backward = BackwardWeights::bytes(backward, options.backward_packing),
           .workspace = workspace.total_bytes(),
@@ -58,13 +68,13 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
 }
 
 Learner::Learner(Model& model, const TrainableRule& trainable, BackwardPacking packing,
-                 const OptimizerOptions& optimizer, std::byte* lent)
+                 const OptimizerOptions& optimizer, const LearnerTools& tools)
     : model_(model),
       layout_(model.config(), trainable),
       runs_(update_runs(layout_, optimizer)),
-      state_(layout_, optimizer, model.compute(), lent),
+      state_(layout_, optimizer, model.compute(), tools),
       muon_(runs_.matrices, model.compute()),
-      averages_(layout_, optimizer.ema, model.master(), model.compute()),
+      averages_(layout_, optimizer.ema, model.master(), model.compute(), state_.shards()),
       backward_(model, packing) {
   RL_CHECK(!model.frozen());
   const bool in_parts = optimizer.grad_dtype == GradDtype::kBf16;
@@ -118,12 +128,16 @@ void Learner::apply(const StepOptions& options, const AdamwStepInput& input) {
   state_.update(adamw_step(undecayed, input), input.step, runs_.undecayed, model_.master());
   const MuonStep step{options.optimizer.muon, input.lr, options.adamw.weight_decay,
                       input.grad_scale};
+  const Piece own = state_.shards().own();
   for (const MuonMatrix& m : muon_.matrices()) {
+    if (part_of(m.run, own).size == 0) continue;  // another rank's, as a whole
     muon_.update(
         step, m,
         {model_.master() + m.run.master, state_.first_moments(m.run), state_.run_gradients(m.run)});
   }
   averages_.update(model_.master());
+  const bool on_device = model_.compute().has_own_memory();
+  state_.shards().gather(model_.master(), on_device ? MemorySpace::kDevice : MemorySpace::kHost);
 }
 
 void Learner::exchange_averages() {

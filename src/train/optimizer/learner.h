@@ -30,10 +30,10 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options);
 class Learner {
  public:
   // Reserves the backward packed weights, and of what is trained gradients and moments (zero) and,
-  // with optimizer.ema, averages. lent: AdamwState.
+  // with optimizer.ema, averages.
   explicit Learner(Model& model, const TrainableRule& trainable = {},
                    BackwardPacking packing = BackwardPacking::kByLayer,
-                   const OptimizerOptions& optimizer = {}, std::byte* lent = nullptr);
+                   const OptimizerOptions& optimizer = {}, const LearnerTools& tools = {});
 
   Model& model() const { return model_; }
   AdamwState& state() { return state_; }
@@ -54,7 +54,8 @@ class Learner {
     double grad_norm = 0;  // before clipping; valid only if applied, as is lr
     double lr = 0;
   };
-  // Clips the gradients and updates the masters.
+  // Clips the gradients and updates the masters. Of several ranks all call it together, after
+  // AdamwState::sum_over_ranks().
   Outcome update(const StepOptions& options, bool finite_loss);
   // The last `count` updates were skipped, and their step is undone: they are not counted.
   void forget_skipped(int64_t count) { skipped_steps_ -= count; }
@@ -82,7 +83,8 @@ class Learner {
 
   TrainerCounters counters() const { return {optimizer_steps_, skipped_steps_, model_.version()}; }
   int64_t optimizer_steps() const { return optimizer_steps_; }
-  // For a checkpoint. A load reads into the gradients first, then into the arrays, and calls
+  // For a checkpoint. States may be in parts (StateTensor::first). A load reads into the gradients
+  // first, then into the arrays, and calls
   // masters_read(). After loaded(), which may fail while it packs the arrays, the model is
   // published as the counters say and the gradients are zero.
   CheckpointArrays arrays();

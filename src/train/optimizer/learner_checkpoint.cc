@@ -22,6 +22,32 @@ CheckpointDraft draft_learners(const CheckpointMeta& meta, std::span<Learner* co
   return draft;
 }
 
+namespace {
+
+std::shared_ptr<StateParts> parts_of(const DataRanks& ranks, const CheckpointDraft& draft) {
+  std::vector<StateTensor> tensors;
+  for (const ModelDraft& model : draft.models) {
+    for (const StateArray& array : model.arrays) {
+      for (const StateTensor& tensor : array.tensors) {
+        if (tensor.first) tensors.push_back(tensor);
+      }
+    }
+  }
+  return std::make_shared<StateParts>(ranks, std::move(tensors));
+}
+
+}  // namespace
+
+void share_draft(const DataRanks& ranks, CheckpointDraft& draft) {
+  RL_CHECK(ranks.rank() == 0);
+  draft.parts = parts_of(ranks, draft);
+  announce_checkpoint(ranks, true);
+}
+
+void give_draft(const DataRanks& ranks, const CheckpointDraft& draft) {
+  if (announce_checkpoint(ranks, false)) parts_of(ranks, draft)->give();
+}
+
 CheckpointMeta load_learners(FileSystem& fs, const std::string& path,
                              const std::string& config_digest, std::span<Learner* const> learners) {
   CheckpointTarget target;

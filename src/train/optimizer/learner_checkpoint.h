@@ -14,6 +14,11 @@ namespace rl {
 // unpublished updates or lost moments. The tensors are those of the learners, not copied.
 CheckpointDraft draft_learners(const CheckpointMeta& meta, std::span<Learner* const> learners);
 
+// Where states are in parts the ranks make a checkpoint together: rank 0 has a draft and says so,
+// or that none comes (announce_checkpoint), and the others give their parts of the same draft.
+void share_draft(const DataRanks& ranks, CheckpointDraft& draft);
+void give_draft(const DataRanks& ranks, const CheckpointDraft& draft);
+
 // Also publishes the masters as the checkpoint's versions. If reading fails, the weights are
 // unchanged; if the moments had begun to change, all learners have lost theirs. If packing fails,
 // Model::masters_changed() is true for the models that are not published.

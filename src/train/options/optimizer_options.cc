@@ -42,6 +42,7 @@ void require_same_states(const OptimizerOptions& now, const OptimizerOptions& ne
   require(now.offload.on == next.offload.on, "optimizer.cpu_offload");
   require(now.offload == next.offload, "optimizer.cpu_offload_fraction");
   require(now.no_decay == next.no_decay, "optimizer.no_decay");
+  require(now.zero == next.zero, "parallel.zero_stage");
   require(now.ema == next.ema, "optimizer.ema");
 }
 

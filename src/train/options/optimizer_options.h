@@ -22,6 +22,14 @@ struct OffloadOptions {
   bool operator==(const OffloadOptions&) const = default;
 };
 
+// parallel.zero_stage: what a rank keeps of its part of the parameters alone
+// (train/optimizer/shards.h).
+struct ZeroOptions {
+  int stage = 0;
+  int ranks = 1;  // parallel.data
+  bool operator==(const ZeroOptions&) const = default;
+};
+
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::kAdamw;  // optimizer.name
   MuonParams muon = {};
@@ -36,7 +44,8 @@ struct OptimizerOptions {
   // the words of train/options/update_runs.h.
   std::vector<std::string> no_decay = {};
   bool no_decay_may_miss = false;  // a pattern may match nothing: the list is another model's
-  double ema = 0;                  // optimizer.ema, in [0, 1); 0: no averages are kept
+  ZeroOptions zero = {};
+  double ema = 0;  // optimizer.ema, in [0, 1); 0: no averages are kept
 };
 
 // Throws Error(kOutOfRange) naming the option, or Error(kConflict) naming two.

@@ -75,6 +75,7 @@ struct TrainerSizes {
   uint64_t optimizer_staging = 0;    // arena "optimizer staging, host"
   uint64_t optimizer_workspace = 0;  // arena "optimizer workspace"
   uint64_t averages = 0;             // arena "averaged weights"
+  uint64_t whole_states = 0;         // of the states and averages of all ranks
   uint64_t trained_masters = 0;      // what a checkpoint has of the master weights
   uint64_t packed_backward = 0;      // arena "packed weights, backward"
   uint64_t workspace = 0;  // the caller's bytes; nothing in them outlives a call of the trainer

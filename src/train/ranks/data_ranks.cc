@@ -1,11 +1,14 @@
 #include "train/ranks/data_ranks.h"
 
+#include <algorithm>
 #include <exception>
 
 #include "core/error.h"
 
 namespace rl {
 namespace {
+
+constexpr size_t kPartBytes = size_t{4} << 20;
 
 struct Agreement {
   uint64_t digest = 0;
@@ -31,8 +34,13 @@ void require_agreement(const std::vector<Agreement>& all, int own) {
 
 }  // namespace
 
+comm::Group& DataRanks::counted_as(TrafficUse use) const {
+  group_->count_as(use);
+  return *group_;
+}
+
 void DataRanks::gather_bytes(std::span<std::byte> pieces) const {
-  if (!alone()) group_->all_gather(values_of(pieces));
+  if (!alone()) counted_as(TrafficUse::kOther).all_gather(values_of(pieces));
 }
 
 // Bits are added as integers, which changes none of them.
@@ -40,11 +48,64 @@ void DataRanks::fill(std::span<float> values) const {
   if (alone() || values.empty()) return;
   Values bits = values_of(values);
   bits.element = Element::kI32;
-  group_->all_reduce(bits);
+  counted_as(TrafficUse::kOther).all_reduce(bits);
 }
 
 void DataRanks::sum(const Values& values) const {
-  if (!alone()) group_->all_reduce(values);
+  if (!alone()) counted_as(TrafficUse::kGradients).all_reduce(values);
+}
+
+void DataRanks::sum_pieces(const Values& values, const Pieces& pieces) const {
+  if (!alone()) counted_as(TrafficUse::kGradients).reduce_scatter(values, pieces);
+}
+
+void DataRanks::send(const Values& values, int to) const {
+  counted_as(TrafficUse::kGradients)
+      .send({values.data, values.count, values.element, values.space}, to);
+}
+
+void DataRanks::receive(const Values& values, int from) const {
+  counted_as(TrafficUse::kGradients).receive(values, from);
+}
+
+void DataRanks::gather_pieces(const Values& values, const Pieces& pieces) const {
+  if (!alone()) counted_as(TrafficUse::kParameters).all_gather(values, pieces);
+}
+
+// In messages of kPartBytes, whatever the parts that `read` has.
+void DataRanks::send_part(FunctionRef<void(PartVisitor visit)> read) const {
+  read([&](std::span<const std::byte> part) {
+    while (!part.empty()) {
+      const std::span<const std::byte> next = part.first(std::min(part.size(), kPartBytes));
+      counted_as(TrafficUse::kStates).send(const_values_of(next), 0);
+      part = part.subspan(next.size());
+    }
+  });
+}
+
+void DataRanks::visit_parts(uint64_t own_bytes, FunctionRef<void(PartVisitor visit)> read,
+                            PartVisitor visit) const {
+  const std::vector<uint64_t> sizes = gather(own_bytes);
+  if (rank() != 0) return send_part(read);
+  std::exception_ptr failure;
+  const auto offer = [&](std::span<const std::byte> part) {
+    if (failure != nullptr) return;
+    try {
+      visit(part);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  };
+  read(offer);
+  std::vector<std::byte> buffer;
+  for (int from = 1; from < size(); ++from) {
+    for (uint64_t left = sizes[static_cast<size_t>(from)]; left > 0; left -= buffer.size()) {
+      buffer.resize(static_cast<size_t>(std::min<uint64_t>(left, kPartBytes)));
+      counted_as(TrafficUse::kStates).receive(values_of(std::span(buffer)), from);
+      offer(buffer);
+    }
+  }
+  if (failure != nullptr) std::rethrow_exception(failure);
 }
 
 void DataRanks::agree(FunctionRef<void()> check, FunctionRef<uint64_t()> digest) const {

@@ -16,6 +16,8 @@
 
 namespace rl {
 
+using PartVisitor = FunctionRef<void(std::span<const std::byte> part)>;
+
 class DataRanks {
  public:
   DataRanks() = default;  // one rank
@@ -53,8 +55,20 @@ class DataRanks {
   }
   // Each value is 0 on all ranks but one, which afterwards all of them have.
   void fill(std::span<float> values) const;
-  // Afterwards values are the sums over all ranks.
+  // Gradients: afterwards they are the sums over all ranks, or only those of this rank's piece are.
   void sum(const Values& values) const;
+  void sum_pieces(const Values& values, const Pieces& pieces) const;
+  // Between two ranks, of gradients.
+  void send(const Values& values, int to) const;
+  void receive(const Values& values, int from) const;
+  // Parameters: each rank gives the others its piece.
+  void gather_pieces(const Values& values, const Pieces& pieces) const;
+  // Bytes of which each rank has a part, which `read` calls its argument with: rank 0 visits all of
+  // them, by rank. What its visitor throws is thrown once all parts have come.
+  void visit_parts(uint64_t own_bytes, FunctionRef<void(PartVisitor visit)> read,
+                   PartVisitor visit) const;
+  // What this rank has exchanged.
+  Traffic traffic() const { return group_ != nullptr ? group_->traffic() : Traffic{}; }
 
   // Runs the checks of a batch. An error of this rank is thrown once the others know of it, which
   // are Error(kFailedPrecondition) then: nothing has begun. Error(kConflict) if a rank has another
@@ -67,6 +81,8 @@ class DataRanks {
 
  private:
   void gather_bytes(std::span<std::byte> pieces) const;
+  comm::Group& counted_as(TrafficUse use) const;
+  void send_part(FunctionRef<void(PartVisitor visit)> read) const;
 
   comm::Group* group_ = nullptr;  // null: one rank
   Transport* transport_ = nullptr;

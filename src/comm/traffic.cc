@@ -1,0 +1,48 @@
+#include "comm/traffic.h"
+
+#include <iterator>
+
+namespace rl {
+
+const char* collective_name(Collective collective) {
+  constexpr const char* kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+                                    "broadcast",  "a message",      "barrier"};
+  static_assert(std::size(kNames) == kNumCollectives);
+  return kNames[static_cast<size_t>(collective)];
+}
+
+TrafficBytes& TrafficBytes::operator+=(const TrafficBytes& other) {
+  sent += other.sent;
+  received += other.received;
+  return *this;
+}
+
+TrafficBytes TrafficBytes::operator-(const TrafficBytes& before) const {
+  return {sent - before.sent, received - before.received};
+}
+
+TrafficBytes Traffic::total() const {
+  TrafficBytes sum;
+  for (const TrafficBytes& bytes : by_use) sum += bytes;
+  return sum;
+}
+
+Traffic Traffic::operator-(const Traffic& before) const {
+  Traffic out;
+  for (size_t i = 0; i < kNumCollectives; ++i) out.by_call[i] = by_call[i] - before.by_call[i];
+  for (size_t i = 0; i < kNumTrafficUses; ++i) out.by_use[i] = by_use[i] - before.by_use[i];
+  return out;
+}
+
+void TrafficCounter::add(Collective call, TrafficUse use, const TrafficBytes& bytes) {
+  const std::lock_guard lock(mutex_);
+  traffic_.by_call[static_cast<size_t>(call)] += bytes;
+  traffic_.by_use[static_cast<size_t>(use)] += bytes;
+}
+
+Traffic TrafficCounter::now() const {
+  const std::lock_guard lock(mutex_);
+  return traffic_;
+}
+
+}  // namespace rl

@@ -1,0 +1,49 @@
+#include "pipeline/ranks/join_ranks.h"
+
+#include <string_view>
+
+#include "comm/plugin/gloo_loader.h"
+#include "comm/rendezvous/rendezvous.h"
+#include "core/error.h"
+
+namespace rl {
+namespace {
+
+constexpr const char* kKey = "comm.rendezvous";
+constexpr std::string_view kFile = "file:", kTcp = "tcp:";
+
+std::unique_ptr<Rendezvous> rendezvous_of(const Settings& settings, FileSystem& files) {
+  const std::string& place = settings.comm.rendezvous;
+  if (place.starts_with(kFile)) return file_rendezvous(files, place.substr(kFile.size()));
+  if (place.starts_with(kTcp)) {
+    return tcp_rendezvous(place.substr(kTcp.size()), static_cast<int>(settings.comm.rank),
+                          static_cast<int>(settings.parallel.data));
+  }
+  throw Error(Code::kInvalidArgument, str(kKey, " is '", place, "'"))
+      .with_expected("file:DIRECTORY or tcp:HOST:PORT");
+}
+
+}  // namespace
+
+bool has_process_ranks(const Settings& settings) {
+  return settings.parallel.data > 1 && settings.comm.backend == CommBackend::kGloo;
+}
+
+std::shared_ptr<Transport> join_ranks(const Settings& settings, FileSystem& files) {
+  try {
+    const std::unique_ptr<Rendezvous> rendezvous = rendezvous_of(settings, files);
+    const int64_t timeout = settings.comm.timeout_ns;
+    return gloo_plugin().transport({static_cast<int>(settings.comm.rank),
+                                    static_cast<int>(settings.parallel.data),
+                                    timeout,
+                                    timeout,
+                                    {}},
+                                   *rendezvous);
+  } catch (const RankError&) {
+    throw;
+  } catch (const Error& error) {
+    throw Error(error).with_key(error.key.empty() ? kKey : error.key);
+  }
+}
+
+}  // namespace rl

@@ -1,0 +1,123 @@
+// The head of a piece that begins within a chunk of the norm goes to the rank with the beginning of
+// that chunk: always to a lower one, so ranks that send before they receive cannot wait in a
+// circle.
+#include "train/optimizer/shards.h"
+
+#include <algorithm>
+
+#include "algo/optimizers/low_bit_adamw.h"
+#include "core/error.h"
+#include "ops/optimizer_ops.h"
+#include "train/options/update_runs.h"
+
+namespace rl {
+namespace {
+
+constexpr uint64_t kChunk = kOptimizerChunk;
+
+uint64_t end_of(const Parameter& p) { return static_cast<uint64_t>(p.gradient + p.size); }
+
+// The nearest place at or before `wanted` where a cut may lie; of a matrix that is not divided, the
+// nearer end.
+uint64_t cut_within(const Parameter& p, uint64_t wanted, const OptimizerOptions& options) {
+  const auto begin = static_cast<uint64_t>(p.gradient);
+  const uint64_t inside = wanted - begin;
+  if (!is_muon_matrix(p, options)) return begin + inside / kInt8Block * kInt8Block;
+  return 2 * inside < static_cast<uint64_t>(p.size) ? begin : end_of(p);
+}
+
+Values part_of(const Values& values, Piece places) {
+  const uint64_t size = element_bytes(values.element);
+  return {values.data + places.begin * size, places.count(), values.element, values.space};
+}
+
+}  // namespace
+
+Pieces shard_pieces(const WeightLayout& layout, const OptimizerOptions& options) {
+  const auto total = static_cast<uint64_t>(layout.gradient_total());
+  Pieces pieces{{0}};
+  const int ranks = options.zero.stage == 0 ? 1 : options.zero.ranks;
+  auto p = layout.parameters().begin();
+  for (int r = 1; r < ranks; ++r) {
+    const uint64_t wanted = piece_of(total, r, ranks).begin;
+    const auto holds = [&](const Parameter& each) {
+      return each.trainable() && wanted < end_of(each);
+    };
+    p = std::find_if(p, layout.parameters().end(), holds);
+    if (p == layout.parameters().end()) {
+      pieces.bounds.push_back(total);
+    } else {
+      const uint64_t inside = std::max(wanted, static_cast<uint64_t>(p->gradient));
+      pieces.bounds.push_back(cut_within(*p, inside, options));
+    }
+  }
+  pieces.bounds.push_back(total);
+  return pieces;
+}
+
+TrainedRun part_of(const TrainedRun& run, Piece piece) {
+  const int64_t first = std::max(run.gradient, static_cast<int64_t>(piece.begin));
+  const int64_t end = std::min(run.gradient + run.size, static_cast<int64_t>(piece.end));
+  if (first >= end) return {};
+  return {run.master + first - run.gradient, first, end - first};
+}
+
+Shards::Shards(const WeightLayout& layout, const OptimizerOptions& options, const DataRanks& ranks)
+    : layout_(layout),
+      ranks_(ranks),
+      stage_(options.zero.stage),
+      pieces_(shard_pieces(layout, options)) {
+  RL_CHECK(!divided() || pieces_.parts() == ranks_.size());
+}
+
+void Shards::reduce(const Values& gradients) const {
+  divides_gradients() ? ranks_.sum_pieces(gradients, pieces_) : ranks_.sum(gradients);
+}
+
+// Of the chunk that a place is in.
+uint64_t Shards::chunk_end(uint64_t place) const {
+  return std::min((place / kChunk + 1) * kChunk, pieces_.count());
+}
+
+Piece Shards::complete_chunks(const Values& gradients) const {
+  if (!divides_gradients()) return {0, pieces_.count()};
+  const auto head_of = [&](int rank) {
+    const Piece piece = pieces_[rank];
+    const uint64_t end = piece.begin % kChunk == 0 ? piece.begin : chunk_end(piece.begin);
+    return Piece{piece.begin, std::min(end, piece.end)};
+  };
+  const auto owner_of = [&](Piece head) { return pieces_.part_with(head.begin / kChunk * kChunk); };
+  const Piece own = this->own(), head = head_of(ranks_.rank());
+  if (head.count() > 0) ranks_.send(part_of(gradients, head), owner_of(head));
+  uint64_t end = own.end;
+  for (int r = ranks_.rank() + 1; r < ranks_.size(); ++r) {
+    const Piece other = head_of(r);
+    if (other.count() == 0 || owner_of(other) != ranks_.rank()) continue;
+    ranks_.receive(part_of(gradients, other), r);
+    end = other.end;
+  }
+  // Those that begin in the piece, if any does.
+  const uint64_t begin = (own.begin + kChunk - 1) / kChunk * kChunk;
+  return {std::min(begin, end), begin < own.end ? end : std::min(begin, end)};
+}
+
+std::vector<double> Shards::join_chunk_sums(std::span<const double> sums, Piece places) const {
+  const auto first = static_cast<size_t>(places.begin / kChunk);
+  const auto count =
+      static_cast<size_t>(num_optimizer_chunks(static_cast<int64_t>(places.count())));
+  const std::span<const double> own = sums.subspan(std::min(first, sums.size() - count), count);
+  if (!divides_gradients()) return {own.begin(), own.end()};
+  return ranks_.gather_lists(own);
+}
+
+void Shards::gather(float* masters, MemorySpace space) const {
+  if (!divided()) return;
+  for (const TrainedRun& run : layout_.trained_runs()) {
+    const auto first = static_cast<uint64_t>(run.gradient), size = static_cast<uint64_t>(run.size);
+    ranks_.gather_pieces(
+        {reinterpret_cast<std::byte*>(masters + run.master), size, Element::kF32, space},
+        pieces_.within({first, first + size}));
+  }
+}
+
+}  // namespace rl

@@ -1,0 +1,57 @@
+// How data-parallel ranks divide what an optimizer step reads and writes (parallel.zero_stage). The
+// places of the gradients are cut into one contiguous piece for each rank, by shape and options
+// alone. A cut lies between blocks of 256 elements of a parameter, which have a scale in 8 bits and
+// random words in common, and never within a matrix that Muon updates.
+//
+// Stage 1: a rank has moments and averages of its piece, updates it, and has the other masters from
+// the others. Stage 2: after their reduction it also has the sums of its piece's gradients alone.
+// No stage changes a bit: sums over ranks are in rank order, and the squares of the norm are added
+// chunk by chunk, in the order of one rank.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "comm/values.h"
+#include "model/weights.h"
+#include "train/options/optimizer_options.h"
+#include "train/ranks/data_ranks.h"
+
+namespace rl {
+
+// The piece of each rank; one that has everything at stage 0.
+Pieces shard_pieces(const WeightLayout& layout, const OptimizerOptions& options);
+
+// The part of a run whose gradients are in the piece; of size 0 if there is none.
+TrainedRun part_of(const TrainedRun& run, Piece piece);
+
+class Shards {
+ public:
+  Shards(const WeightLayout& layout, const OptimizerOptions& options, const DataRanks& ranks);
+
+  // Places of the gradients.
+  Piece own() const { return pieces_[divided() ? ranks_.rank() : 0]; }
+  uint64_t longest() const { return pieces_.longest(); }  // of all ranks' pieces
+  bool divided() const { return stage_ >= 1; }
+  bool divides_gradients() const { return stage_ >= 2; }
+
+  // Calls that the ranks make together, and that do nothing for one rank. `gradients` are all
+  // places, of which at stage 2 only those of own() are valid after the first of them.
+  void reduce(const Values& gradients) const;
+  // The places of whole chunks of the norm that begin in this rank's piece, of which all are valid
+  // afterwards.
+  Piece complete_chunks(const Values& gradients) const;
+  // The chunks' sums of all ranks, in order, from those of this rank's places.
+  std::vector<double> join_chunk_sums(std::span<const double> sums, Piece places) const;
+  // Afterwards each rank has what the others updated.
+  void gather(float* masters, MemorySpace space) const;
+
+ private:
+  uint64_t chunk_end(uint64_t place) const;
+
+  const WeightLayout& layout_;
+  const DataRanks ranks_;
+  const int stage_;
+  const Pieces pieces_;
+};
+
+}  // namespace rl
