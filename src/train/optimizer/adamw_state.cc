@@ -190,22 +190,33 @@ void AdamwState::sum_over(const DataRanks& ranks) {
 }
 
 // In bf16 piece by piece, whole chunks, so that the chunks' sums are added in the same order.
-double AdamwState::gradient_norm() {
+double AdamwState::squared_norm_of(const LayoutSection& section) {
+  const int64_t total = section.gradients;
+  const std::span<double> all =
+      std::span(chunk_sums_).first(static_cast<size_t>(num_optimizer_chunks(total)));
   double sum = 0;
-  const int64_t total = layout_.gradient_total();
   if (!rounded_) {
-    squared_norm(compute_, {gradients().data(), total, chunk_sums_, sum});
-    return std::sqrt(sum);
+    squared_norm(compute_, {gradients().data() + section.gradient, total, all, sum});
+    return sum;
   }
   for (int64_t first = 0; first < total; first += rounded_->piece()) {
     const int64_t count = std::min(rounded_->piece(), total - first);
-    const std::span<double> sums = std::span(chunk_sums_)
-                                       .subspan(static_cast<size_t>(first / kOptimizerChunk),
-                                                static_cast<size_t>(num_optimizer_chunks(count)));
-    squared_norm(compute_, {rounded_->widened(first, count), count, sums, sum});
+    const std::span<double> sums = all.subspan(static_cast<size_t>(first / kOptimizerChunk),
+                                               static_cast<size_t>(num_optimizer_chunks(count)));
+    squared_norm(compute_, {rounded_->widened(section.gradient + first, count), count, sums, sum});
   }
   sum = 0;
-  for (const double s : chunk_sums_) sum += s;
+  for (const double s : all) sum += s;
+  return sum;
+}
+
+// What all ranks have counts once, then each part in order.
+double AdamwState::gradient_norm(const TensorRanks& ranks) {
+  const std::vector<LayoutSection>& sections = layout_.sections();
+  double sum = squared_norm_of(sections.front());
+  std::vector<double> parts;
+  for (size_t i = 1; i < sections.size(); ++i) parts.push_back(squared_norm_of(sections[i]));
+  for (const double part : ranks.gather(parts)) sum += part;
   return std::sqrt(sum);
 }
 

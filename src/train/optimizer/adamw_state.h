@@ -12,6 +12,7 @@
 #include "algo/optimizers/adamw.h"
 #include "core/arena.h"
 #include "model/gradient_sink.h"
+#include "model/tensor_ranks.h"
 #include "model/weights.h"
 #include "ops/compute.h"
 #include "ops/device_floats.h"
@@ -70,14 +71,16 @@ class AdamwState {
   // Afterwards each rank has the sums of all ranks' gradients, in rank order: of fp32 in fp32, of
   // bf16 in fp32 and rounded once.
   void sum_over(const DataRanks& ranks);
-  // Global norm; chunk sums are added in order.
-  double gradient_norm();
+  // Global norm; chunk sums are added in order. ranks: those that have the other parts of the
+  // layout's split.
+  double gradient_norm(const TensorRanks& ranks = {});
   // Updates these runs of the masters; the others keep their bits. number: of the optimizer step,
   // for random numbers.
   void update(const AdamwStep& step, int64_t number, std::span<const TrainedRun> runs,
               float* masters);
 
  private:
+  double squared_norm_of(const LayoutSection& section);  // of its gradients
   // Elements of a run.
   struct Piece {
     const TrainedRun& run;
