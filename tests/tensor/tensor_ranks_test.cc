@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "support/compute_dtypes.h"
 #include "support/expect_error.h"
 #include "tensor/tensor_rig.h"
@@ -149,6 +151,31 @@ TEST_P(TensorRanksTest, RanksSampleTheSameTokens) {
       }
     }
   }
+}
+
+// 9 heads, 3 KV heads and 1536 MLP units, in the dtype that users run. Needs RL_SMOLLM2_GGUF
+// (scripts/fetch_model.sh gets the file).
+TEST(TensorRanks, SmolLM2HasTheBitsOfOneRankOnThree) {
+  const char* path = std::getenv("RL_SMOLLM2_GGUF");
+  if (path == nullptr) GTEST_SKIP() << "RL_SMOLLM2_GGUF is not set: the model file is not here";
+  const Dtype compute = cpu_has_bf16_dot() ? Dtype::kBf16 : Dtype::kF32;
+  const auto logprobs_on = [&](const Division& d) {
+    std::vector<std::vector<float>> out(static_cast<size_t>(d.ranks));
+    on_ranks(d, {.model = path, .compute = compute}, options_of(), [&](TrainRig& r, int rank) {
+      std::vector<Sample> samples = random_samples(4, r.model().config().vocab, 5);
+      store_logprobs(r, samples);
+      r.trainer->step(with_advantages(samples));
+      store_logprobs(r, samples);
+      for (const Sample& s : samples) {
+        std::vector<float>& own = out[static_cast<size_t>(rank)];
+        own.insert(own.end(), s.logprobs.begin(), s.logprobs.end());
+      }
+    });
+    return out;
+  };
+  const std::vector<float> one = logprobs_on({3, 1})[0];
+  EXPECT_FALSE(one.empty());
+  for (const std::vector<float>& rank : logprobs_on({3, 3})) EXPECT_TRUE(same_bits(rank, one));
 }
 
 // Two groups of two ranks: each computes half of a batch with half of the model.
