@@ -37,9 +37,9 @@ struct LayerShape {
   bool operator==(const LayerShape&) const = default;
 };
 
-// How the ranks of a tensor-parallel run divide the layers: attention heads and MLP units in `parts`
-// equal parts, of which a rank has `count` from `first` on. One rank may have several, and computes
-// one after the other what as many ranks would compute.
+// How the ranks of a tensor-parallel run divide the layers: attention heads and MLP units in
+// `parts` equal parts, of which a rank has `count` from `first` on. One rank may have several, and
+// computes one after the other what as many ranks would compute.
 struct TensorSplit {
   int64_t parts = 1, first = 0, count = 1;
 

@@ -227,9 +227,8 @@ class BackwardPass {
       const LayerOffsets& at = model_.layout().layer(l, p);
       const PackedLayer& packed = args_.packed.layer(l, p);
       std::byte* const h = units_of(l, p);
-      project_gated_backward(compute_,
-                             {packed.down, r.rounded, gate_up_of(mlp, l, p), b_.d_gate_up, r.rows,
-                              config_.activation, again ? nullptr : h});
+      project_gated_backward(compute_, {packed.down, r.rounded, gate_up_of(mlp, l, p), b_.d_gate_up,
+                                        r.rows, config_.activation, again ? nullptr : h});
       matrix_gradient(at.down, {r.rows, r.rounded, hidden_, h, ffn});
       if (!again && p == 0) renorm(mlp.x_mid, at.mlp_norm, r.rows);
       matrix_gradient(at.gate_up, {r.rows, b_.d_gate_up, 2 * ffn, f_.normed, hidden_});
@@ -325,9 +324,7 @@ class BackwardPass {
     });
   }
 
-  PartSums head_norm_sums() const {
-    return {b_.head_norms, config_.split, 2 * config_.head_dim};
-  }
+  PartSums head_norm_sums() const { return {b_.head_norms, config_.split, 2 * config_.head_dim}; }
 
   // All parts have the q and k norms, and each has a gradient of its own heads.
   void add_head_norms(const LayerOffsets& at) {

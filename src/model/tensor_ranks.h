@@ -44,8 +44,8 @@ class PartSums {
 
 class TensorRanks {
  public:
-  TensorRanks() = default;                                         // one rank
-  explicit TensorRanks(comm::Group& group) : group_(&group) {}     // which outlives it
+  TensorRanks() = default;                                      // one rank
+  explicit TensorRanks(comm::Group& group) : group_(&group) {}  // which outlives it
   int rank() const { return group_ != nullptr ? group_->rank() : 0; }
   int size() const { return group_ != nullptr ? group_->size() : 1; }
 

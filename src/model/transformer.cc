@@ -269,8 +269,7 @@ class Pass {
       copy_bytes(compute_, {product, a.product, bytes});
       product = a.product;
     }
-    add_residual(compute_,
-                 {product, a.rows, config_.hidden, a.residual, a.sum, a.norm, a.then});
+    add_residual(compute_, {product, a.rows, config_.hidden, a.residual, a.sum, a.norm, a.then});
   }
 
   // x_mid = x_in + attention Wo^T.
@@ -285,8 +284,8 @@ class Pass {
                      {norm(vectors.mlp_norm), b_.normed}};
     if (!config_.split.divides()) {
       const PackedLayer& w = weights_.packed().layer(l);
-      return project_residual(compute_, {w.o, all.mixed, n, a.residual, a.sum, a.norm, a.product,
-                                         a.then, &w.gate_up});
+      return project_residual(
+          compute_, {w.o, all.mixed, n, a.residual, a.sum, a.norm, a.product, a.then, &w.gate_up});
     }
     const PartSums sums = part_sums(n);
     for_parts(l, all, [&](const Part& part) {

@@ -64,10 +64,9 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
   b.q = carver.take("q", rows * w.padded_q * item);
   b.mixed = carver.take("attention output", rows * w.q * item);
   b.h = carver.take("gated units", padded_rows(b.limits.mlp_rows) * w.ffn * item);
-  b.parts = c.split.divides()
-                ? carver.take<float>("products of parts",
-                                     PartSums::slots(c.split) * rows * w.hidden * 4)
-                : nullptr;
+  b.parts = c.split.divides() ? carver.take<float>("products of parts",
+                                                   PartSums::slots(c.split) * rows * w.hidden * 4)
+                              : nullptr;
   b.hidden = carver.take("final hidden", rows * w.hidden * item);
   b.added = c.sandwich_norms ? carver.take<float>("added", rows * w.hidden * 4) : nullptr;
   b.attention = carver.take("attention scratch", max_bytes(kv, [&](const AttentionShape& s) {

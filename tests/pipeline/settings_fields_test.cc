@@ -222,6 +222,9 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("reward.forward_max_tokens_per_device", s.reward.forward_max_tokens_per_device);
   c.same("reward.micro_batch_size", s.reward.micro_batch_size);
   c.same("parallel.data", s.parallel.data);
+  c.same("parallel.reduction_parts", s.parallel.reduction_parts);
+  c.same("parallel.sequence_parallel", s.parallel.sequence_parallel);
+  c.same("parallel.tensor", s.parallel.tensor);
   c.same("comm.timeout_ns", s.comm.timeout_ns);
   c.same("trainer.balance_groups", s.trainer.balance_groups);
   c.same("runtime.busy_timeout_ns", s.runtime.busy_timeout_ns);

@@ -212,7 +212,10 @@ OptimizerSettings::OptimizerSettings(const OptionSet& options)
       weight_decay(options.get_f64("optimizer.weight_decay")) {}
 
 ParallelSettings::ParallelSettings(const OptionSet& options)
-    : data(options.get_i64("parallel.data")) {}
+    : data(options.get_i64("parallel.data")),
+      reduction_parts(options.get_i64("parallel.reduction_parts")),
+      sequence_parallel(options.get_bool("parallel.sequence_parallel")),
+      tensor(options.get_i64("parallel.tensor")) {}
 
 PipelineSettings::PipelineSettings(const OptionSet& options)
     : discard_zero_advantage(options.get_bool("pipeline.discard_zero_advantage")),

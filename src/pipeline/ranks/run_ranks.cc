@@ -24,12 +24,22 @@ std::shared_ptr<Transport> LocalRun::take(int rank) {
   return std::exchange(own, nullptr);
 }
 
-RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, int64_t timeout_ns)
+RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, const MeshSizes& sizes,
+                   int64_t timeout_ns)
     : run_(std::move(run)), rank_(rank), transport_(run_->take(rank)) {
-  const Mesh mesh({.data = run_->size()}, run_->size(), rank);
-  data_.emplace(transport_, mesh, Axis::kData, GroupOptions{timeout_ns});
+  const Mesh mesh(sizes, run_->size(), rank);
+  const GroupOptions options{timeout_ns};
+  data_.emplace(transport_, mesh, Axis::kData, options);
+  if (sizes.tensor == 1) return;
+  tensor_.emplace(transport_, mesh, Axis::kTensor, options);
+  all_.emplace(transport_, options);
 }
 
-DataRanks RunRanks::data() { return data_ ? DataRanks(*data_, *transport_) : DataRanks(); }
+DataRanks RunRanks::data() {
+  if (!data_) return {};
+  return all_ ? DataRanks(*data_, *all_, *transport_) : DataRanks(*data_, *transport_);
+}
+
+TensorRanks RunRanks::tensor() { return tensor_ ? TensorRanks(*tensor_) : TensorRanks(); }
 
 }  // namespace rl

@@ -377,11 +377,6 @@ std::string checkpoint_digest(const OptionSet& options, const MemoryPlan& plan,
   return hex64(digest.value());
 }
 
-std::string PolicyUpdate::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
-                               const CheckpointRules& rules) {
-  return trainer_->save(fs, dir, meta, rules, trained_critic());
-}
-
 CheckpointDraft PolicyUpdate::draft(const CheckpointMeta& meta) {
   CheckpointDraft draft = trainer_->draft(meta, trained_critic());
   add_hf_model(model_, draft);

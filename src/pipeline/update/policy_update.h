@@ -113,9 +113,7 @@ class PolicyUpdate {
   std::optional<double> adaptive_kl() const { return kl_.adaptive(); }
   void restore_kl(double coefficient);
 
-  // A checkpoint of policy and critic (Trainer::save, Trainer::load).
-  std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
-                   const CheckpointRules& rules);
+  // A checkpoint of policy and critic (Trainer::load).
   void load(FileSystem& fs, const std::string& path, const std::string& config_digest);
   // What write_checkpoint writes. Its tensors are those of the models, which nothing may change
   // meanwhile.
