@@ -583,11 +583,11 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
 
 /* ---- ranks ---- */
 
-/* A run of parallel.data > 1 has that many ranks in one process, numbered from 0. Each rank is a
- * runtime with threads, arenas and a memory budget of its own, and has its own model, engines,
- * trainer and pipeline. Ranks share the work of a training step: each is given the same whole
- * batch, trains on its part of every minibatch, and afterwards has the same weights as the others,
- * bit for bit.
+/* A run of parallel.data or parallel.tensor > 1 has as many ranks as their product in one process,
+ * numbered from 0. Each rank is a runtime with threads, arenas and a memory budget of its own, and
+ * has its own model, engines, trainer and pipeline. Ranks of parallel.data share the work of a
+ * training step: each is given the same whole batch, trains on its part of every minibatch, and
+ * afterwards has the same weights as the others, bit for bit.
  *
  * rl_trainer_step, rl_trainer_backward and their variants are calls that the ranks make together:
  * all of them, in the same order, with trainers of the same options, each rank on a thread of its
@@ -601,6 +601,13 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * in its RL_EVENT_STEP, which on other ranks has none. rl_pipeline_checkpoint and
  * rl_pipeline_request_eval are RL_FAILED_PRECONDITION there. A checkpoint is the same for any
  * number of ranks, and every rank loads it.
+ *
+ * With parallel.tensor = T, ranks T * i to T * i + T - 1 divide the layers of one model. They make
+ * all calls that compute with it together, with the same arguments: also rl_engine_step,
+ * rl_model_forward, publications, rl_model_save, rl_trainer_save and what sets weights. Their
+ * engines are given the same requests and have the same samples, and none has a thread of its own
+ * (engine.thread). The first of them writes what they save. A weight that is divided has its pieces
+ * by name, as "model.layers.0.mlp.up_proj.weight.part1". They have no pipelines.
  *
  * A batch that one rank refuses is refused by all, and nothing has changed. When the pipeline of a
  * rank is stopped, the others end before their next step. What fails on one rank later, such as a

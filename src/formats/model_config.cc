@@ -152,6 +152,29 @@ ModelConfig with_scalar_head(ModelConfig config) {
   return config;
 }
 
+namespace {
+
+void check_divisible(const char* what, int64_t count, int64_t layer, int64_t parts) {
+  if (count % parts == 0) return;
+  throw Error(Code::kIncompatible, str("layer ", layer, " of the model has ", count, " ", what,
+                                       ", which cannot be divided into ", parts, " equal parts"))
+      .with_key("parallel.reduction_parts")
+      .with_expected(str("a divisor of ", count));
+}
+
+}  // namespace
+
+ModelConfig with_split(ModelConfig config, const TensorSplit& split) {
+  for (int64_t l = 0; l < config.layers; ++l) {
+    const LayerShape s = config.layer(l);
+    check_divisible("attention heads", s.heads, l, split.parts);
+    check_divisible("KV heads", s.kv_heads, l, split.parts);
+    check_divisible("MLP units", s.ffn, l, split.parts);
+  }
+  config.split = split;
+  return config;
+}
+
 std::vector<size_t> match_tensors(const ModelConfig& config, const TensorListing& file,
                                   const std::string& location) {
   std::vector<size_t> out;

@@ -37,6 +37,17 @@ struct LayerShape {
   bool operator==(const LayerShape&) const = default;
 };
 
+// How the ranks of a tensor-parallel run divide the layers: attention heads and MLP units in
+// `parts` equal parts, of which a rank has `count` from `first` on. One rank may have several, and
+// computes one after the other what as many ranks would compute.
+struct TensorSplit {
+  int64_t parts = 1, first = 0, count = 1;
+
+  bool divides() const { return parts > 1; }
+  int64_t ranks() const { return parts / count; }
+  bool operator==(const TensorSplit&) const = default;
+};
+
 struct ModelConfig {
   Family family = Family::kLlama;
   std::string model_type;  // as written in config.json
@@ -69,6 +80,7 @@ struct ModelConfig {
   int32_t bos_id = -1;           // -1 if the file names none
   int32_t pad_id = -1;
   Dtype file_dtype = Dtype::kF32;  // the narrowest type that holds every stored value exactly
+  TensorSplit split = {};          // what one rank has of the layers; sizes above are of all ranks
 
   bool is_windowed(int64_t layer) const {
     return !windowed.empty() && windowed[static_cast<size_t>(layer)] != 0;
@@ -76,6 +88,17 @@ struct ModelConfig {
   LayerShape layer(int64_t l) const {
     if (!own_layers.empty()) return own_layers[static_cast<size_t>(l)];
     return {heads, kv_heads, head_dim, ffn, is_windowed(l) ? window : 0};
+  }
+  // One of the parts of `split`, and those that this rank has.
+  LayerShape part(int64_t l) const {
+    const LayerShape s = layer(l);
+    const int64_t n = split.parts;
+    return {s.heads / n, s.kv_heads / n, s.head_dim, s.ffn / n, s.window};
+  }
+  LayerShape own(int64_t l) const {
+    const LayerShape s = part(l);
+    const int64_t n = split.count;
+    return {s.heads * n, s.kv_heads * n, s.head_dim, s.ffn * n, s.window};
   }
   int64_t num_ropes() const { return local_rope ? 2 : 1; }
   bool operator==(const ModelConfig&) const = default;
@@ -114,6 +137,9 @@ inline constexpr const char* kScalarHeadName = "score.weight";
 std::vector<TensorInfo> expected_tensors(const ModelConfig& config);
 // The same decoder with a scalar head.
 ModelConfig with_scalar_head(ModelConfig config);
+// The same decoder, divided. Error(kIncompatible) names heads, KV heads or an MLP width that the
+// parts do not divide.
+ModelConfig with_split(ModelConfig config, const TensorSplit& split);
 
 // The tensors of an opened file, by their index in it.
 class TensorListing {

@@ -15,6 +15,11 @@
 
 namespace rl {
 
+// Some columns of some rows of a tensor.
+struct TensorBlock {
+  int64_t first_row = 0, rows = 0, first_column = 0, columns = 0;
+};
+
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
@@ -29,6 +34,9 @@ class WeightSource {
   // and row order (the q/k row order of llama GGUF files is undone). out.size() is a multiple of
   // cols; a vector is one row. Thread-safe.
   virtual void read(int64_t index, int64_t first_row, std::span<float> out) const = 0;
+  // The same for a block of a tensor; out is (rows, columns). Reads no more of the file than the
+  // block if its element type allows that. Thread-safe.
+  virtual void read_block(int64_t index, const TensorBlock& block, std::span<float> out) const;
   // The tokenizer stored in the file itself (GGUF); nullopt for a directory.
   virtual std::optional<TokenizerParts> tokenizer_parts() const = 0;
   virtual std::string tokenizer_json_path() const = 0;               // empty if there is none

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "model/tensor_ranks.h"
 #include "model/transformer.h"
 #include "ops/compute.h"
 
@@ -153,69 +154,123 @@ class BackwardPass {
   struct MlpRows {
     const float* x_mid;
     float* added;        // null without sandwich norms
-    std::byte* gate_up;  // null: not kept, nor what was added
+    std::byte* gate_up;  // of the first part; null: not kept, nor what was added
+    int64_t part_rows;   // the most of gate_up of a part (PartOffsets)
   };
 
   // As many rows at a time as the buffers have room for.
   void mlp_half(int64_t l) {
     const SavedActivations::Layer s = saved_.values(l, f_);
-    const int64_t most = b_.limits.mlp_rows, width = 2 * config_.layer(l).ffn;
+    const int64_t most = b_.limits.mlp_rows, width = 2 * config_.part(l).ffn;
     RL_CHECK(most == f_.limits.mlp_rows);
     for (int64_t first = 0; first < n_; first += most) {
       const ResidualRows r = residual_rows(first, std::min(most, n_ - first));
-      MlpRows mlp{s.x_mid + first * hidden_, nullptr, nullptr};
+      MlpRows mlp{s.x_mid + first * hidden_, nullptr, nullptr, f_.limits.rows};
       if (s.gate_up != nullptr) mlp.gate_up = s.gate_up + first * width * item_;
       if (s.mlp_added != nullptr) mlp.added = s.mlp_added + first * hidden_;
       mlp_gradient(l, r, mlp);
     }
   }
 
+  int64_t num_parts() const { return config_.split.count; }
+  PartSums part_sums(int64_t rows) const { return {f_.parts, config_.split, rows * hidden_}; }
+  std::byte* gate_up_of(const MlpRows& mlp, int64_t l, int64_t p) const {
+    return mlp.gate_up + 2 * PartOffsets(config_.part(l), p, mlp.part_rows).h * item_;
+  }
+  std::byte* units_of(int64_t l, int64_t p) const {
+    return f_.h + PartOffsets(config_.part(l), p, f_.limits.mlp_rows).h * item_;
+  }
+
   // Gate, up and gated units from the residual; the norm's output stays in the forward's buffer.
   void mlp_again(int64_t l, int64_t rows, MlpRows& mlp) {
-    const LayerOffsets& at = model_.layout().layer(l);
-    const PackedLayer& forward = forward_weights().packed().layer(l);
     mlp.gate_up = saved_.gate_up_again;
     mlp.added = saved_.mlp_added_again;
-    renorm(mlp.x_mid, at.mlp_norm, rows);
-    project_gated(compute_, {forward.gate_up, f_.normed, rows, f_.h, mlp.gate_up,
-                             config_.activation, &forward.down});
-    if (mlp.added != nullptr) project(compute_, {forward.down, f_.h, rows, mlp.added});
+    mlp.part_rows = f_.limits.mlp_rows;
+    renorm(mlp.x_mid, model_.layout().layer(l).mlp_norm, rows);
+    const PartSums sums = part_sums(rows);
+    for (int64_t p = 0; p < num_parts(); ++p) {
+      const PackedLayer& forward = forward_weights().packed().layer(l, p);
+      project_gated(compute_, {forward.gate_up, f_.normed, rows, units_of(l, p),
+                               gate_up_of(mlp, l, p), config_.activation, &forward.down});
+      if (mlp.added == nullptr) continue;
+      float* const to = config_.split.divides() ? sums.part(p) : mlp.added;
+      project(compute_, {forward.down, units_of(l, p), rows, to, true});
+    }
+    if (mlp.added != nullptr) add_parts(sums, mlp.added);
   }
   const ComputeCopy& forward_weights() const {
     return batch_.weights != nullptr ? *batch_.weights : model_.trained();
   }
 
+  // to = the sum of the parts' products; undivided it is there already.
+  void add_parts(const PartSums& products, float* to) {
+    if (!config_.split.divides()) return;
+    const float* const sum = model_.tensor_ranks().sum(compute_, products);
+    copy_bytes(compute_, {sum, to, static_cast<uint64_t>(products.floats()) * sizeof(float)});
+  }
+
+  // The last product of a part on the way back, dx = dy W, goes where it is added to the others.
+  void project_back(const PackedMatrix& w, const std::byte* dy, const PartSums& sums, int64_t part,
+                    const ResidualRows& r) {
+    float* const to = config_.split.divides() ? sums.part(part) : r.d_normed;
+    project(compute_, {w, dy, r.rows, to});
+  }
+
   void mlp_gradient(int64_t l, const ResidualRows& r, MlpRows mlp) {
-    const LayerOffsets& at = model_.layout().layer(l);
-    const PackedLayer& packed = args_.packed.layer(l);
-    const int64_t ffn = config_.layer(l).ffn;
+    const LayerOffsets& whole = model_.layout().layer(l);
+    const int64_t ffn = config_.part(l).ffn;
     const bool again = mlp.gate_up == nullptr;
     if (again) mlp_again(l, r.rows, mlp);
-    round_output_gradient(r, {mlp.added, at.mlp_out_norm});
-    project_gated_backward(compute_, {packed.down, r.rounded, mlp.gate_up, b_.d_gate_up, r.rows,
-                                      config_.activation, again ? nullptr : f_.h});
-    matrix_gradient(at.down, {r.rows, r.rounded, hidden_, f_.h, ffn});
-    if (!again) renorm(mlp.x_mid, at.mlp_norm, r.rows);
-    matrix_gradient(at.gate_up, {r.rows, b_.d_gate_up, 2 * ffn, f_.normed, hidden_});
-    project(compute_, {packed.gate_up, b_.d_gate_up, r.rows, r.d_normed});
-    norm_gradient({r.rows, mlp.x_mid, r.d_normed, r.dx}, at.mlp_norm);
+    round_output_gradient(r, {mlp.added, whole.mlp_out_norm});
+    const PartSums sums = part_sums(r.rows);
+    for (int64_t p = 0; p < num_parts(); ++p) {
+      const LayerOffsets& at = model_.layout().layer(l, p);
+      const PackedLayer& packed = args_.packed.layer(l, p);
+      std::byte* const h = units_of(l, p);
+      project_gated_backward(compute_, {packed.down, r.rounded, gate_up_of(mlp, l, p), b_.d_gate_up,
+                                        r.rows, config_.activation, again ? nullptr : h});
+      matrix_gradient(at.down, {r.rows, r.rounded, hidden_, h, ffn});
+      if (!again && p == 0) renorm(mlp.x_mid, at.mlp_norm, r.rows);
+      matrix_gradient(at.gate_up, {r.rows, b_.d_gate_up, 2 * ffn, f_.normed, hidden_});
+      project_back(packed.gate_up, b_.d_gate_up, sums, p, r);
+    }
+    add_parts(sums, r.d_normed);
+    norm_gradient({r.rows, mlp.x_mid, r.d_normed, r.dx}, whole.mlp_norm);
+  }
+
+  // The values of one part of a layer's heads.
+  SavedActivations::Layer heads_of(SavedActivations::Layer s, int64_t l, int64_t p) const {
+    const PartOffsets by(config_.part(l), p, f_.limits.rows);
+    s.q += by.q * item_;
+    s.mixed += by.mixed * item_;
+    s.lse += by.lse;
+    if (s.qkv != nullptr) s.qkv += by.qkv;
+    return s;
   }
 
   void attention_half(int64_t l) {
-    const SavedActivations::Layer s = saved_.values(l, f_);
-    const LayerOffsets& at = model_.layout().layer(l);
-    const PackedLayer& packed = args_.packed.layer(l);
-    const LayerShape shape = config_.layer(l);
-    round_output_gradient(residual_rows(0, n_), {s.attention_added, at.attention_out_norm});
-    matrix_gradient(at.o, {n_, b_.rounded, hidden_, s.mixed, shape.q_width()});
-    project(compute_, {packed.o, b_.rounded, n_, b_.d_mixed});
-    attention_gradient(l, s);
-    rope_gradient(l, s, at);
-    if (at.qkv_bias >= 0) qkv_bias_gradient(at.qkv_bias, shape.qkv_width());
-    renorm(s.x_in, at.input_norm, n_);
-    matrix_gradient(at.qkv, {n_, b_.dqkv_rounded, shape.qkv_width(), f_.normed, hidden_});
-    project(compute_, {packed.qkv, b_.dqkv_rounded, n_, b_.d_normed});
-    norm_gradient({n_, s.x_in, b_.d_normed, b_.dx}, at.input_norm);
+    const SavedActivations::Layer all = saved_.values(l, f_);
+    const LayerOffsets& whole = model_.layout().layer(l);
+    const ResidualRows r = residual_rows(0, n_);
+    round_output_gradient(r, {all.attention_added, whole.attention_out_norm});
+    const PartSums sums = part_sums(n_);
+    for (int64_t p = 0; p < num_parts(); ++p) {
+      const LayerOffsets& at = model_.layout().layer(l, p);
+      const PackedLayer& packed = args_.packed.layer(l, p);
+      const LayerShape shape = config_.part(l);
+      const SavedActivations::Layer s = heads_of(all, l, p);
+      matrix_gradient(at.o, {n_, b_.rounded, hidden_, s.mixed, shape.q_width()});
+      project(compute_, {packed.o, b_.rounded, n_, b_.d_mixed});
+      attention_gradient(l, p, s);
+      rope_gradient(l, p, s);
+      if (at.qkv_bias >= 0) qkv_bias_gradient(at.qkv_bias, shape.qkv_width());
+      if (p == 0) renorm(s.x_in, at.input_norm, n_);
+      matrix_gradient(at.qkv, {n_, b_.dqkv_rounded, shape.qkv_width(), f_.normed, hidden_});
+      project_back(packed.qkv, b_.dqkv_rounded, sums, p, r);
+    }
+    add_head_norms(whole);
+    add_parts(sums, b_.d_normed);
+    norm_gradient({n_, all.x_in, b_.d_normed, b_.dx}, whole.input_norm);
   }
 
   void qkv_bias_gradient(int64_t offset, int64_t width) {
@@ -227,12 +282,14 @@ class BackwardPass {
     });
   }
 
-  void attention_gradient(int64_t l, const SavedActivations::Layer& s) {
-    b_.work.set_sum_width(config_.layer(l).kv_width());
-    const AttentionBackwardArgs args{kv_.shape.layers[static_cast<size_t>(l)],
+  int64_t entry_of(int64_t l, int64_t p) const { return l * num_parts() + p; }
+
+  void attention_gradient(int64_t l, int64_t p, const SavedActivations::Layer& s) {
+    b_.work.set_sum_width(config_.part(l).kv_width());
+    const AttentionBackwardArgs args{kv_.shape.layers[static_cast<size_t>(entry_of(l, p))],
                                      attention_rule(config_, l),
                                      s.q,
-                                     kv_.layer(l),
+                                     kv_.layer(entry_of(l, p)),
                                      s.mixed,
                                      s.lse,
                                      b_.d_mixed,
@@ -241,9 +298,9 @@ class BackwardPass {
   }
 
   // Gradients of q and k become gradients of the QKV projection.
-  void rope_gradient(int64_t l, const SavedActivations::Layer& s, const LayerOffsets& at) {
+  void rope_gradient(int64_t l, int64_t p, const SavedActivations::Layer& s) {
     const HeadNorm norms = head_norm(config_, model_.trained().layer(l));
-    const RopeBackwardArgs args{kv_.shape.layers[static_cast<size_t>(l)],
+    const RopeBackwardArgs args{kv_.shape.layers[static_cast<size_t>(entry_of(l, p))],
                                 b_.dqkv,
                                 f_.places.data(),
                                 &model_.rope(l),
@@ -252,12 +309,35 @@ class BackwardPass {
                                 s.qkv ? &norms : nullptr,
                                 s.qkv,
                                 nullptr};
-    const int64_t size = config_.layer(l).head_dim;
+    const auto run = [&](float* q_grad, float* k_grad) {
+      rope_rows_backward(compute_, {args, b_.work, q_grad, k_grad, b_.partial});
+    };
+    const LayerOffsets& at = model_.layout().layer(l);
+    const int64_t size = config_.head_dim;
+    if (config_.split.divides() && at.q_norm >= 0) {
+      float* const own = head_norm_sums().part(p);
+      zero_floats(compute_, {own, 2 * size});
+      return run(own, own + size);
+    }
     with_grad(at.q_norm, size, [&](float* q_grad) {
-      with_grad(at.k_norm, size, [&](float* k_grad) {
-        rope_rows_backward(compute_, {args, b_.work, q_grad, k_grad, b_.partial});
-      });
+      with_grad(at.k_norm, size, [&](float* k_grad) { run(q_grad, k_grad); });
     });
+  }
+
+  PartSums head_norm_sums() const { return {b_.head_norms, config_.split, 2 * config_.head_dim}; }
+
+  // All parts have the q and k norms, and each has a gradient of its own heads.
+  void add_head_norms(const LayerOffsets& at) {
+    if (!config_.split.divides() || at.q_norm < 0) return;
+    const float* const sum = model_.tensor_ranks().sum(compute_, head_norm_sums());
+    const int64_t size = config_.head_dim;
+    const auto add = [&](int64_t offset, const float* from) {
+      with_grad(offset, size, [&](float* grad) {
+        if (grad != nullptr) scale_add(compute_, {{1.0f, grad, 1.0f, from}, size});
+      });
+    };
+    add(at.q_norm, sum);
+    add(at.k_norm, sum + size);
   }
 
   Compute& compute_;

@@ -19,7 +19,9 @@ uint64_t layer_bytes(const PackedShapes::Layer& l) {
 uint64_t BackwardWeights::bytes(const PackedShapes& backward, BackwardPacking packing) {
   if (packing == BackwardPacking::kResident) return packed_bytes(backward);
   uint64_t most = backward.head.bytes;
-  for (const PackedShapes::Layer& l : backward.layers) most = std::max(most, layer_bytes(l));
+  const auto parts = static_cast<uint64_t>(backward.parts);
+  for (const PackedShapes::Layer& l : backward.layers)
+    most = std::max(most, layer_bytes(l) * parts);
   return most;
 }
 
@@ -29,7 +31,7 @@ BackwardWeights::BackwardWeights(const Model& model, BackwardPacking packing)
       shapes_(model.backward_shapes()),
       arena_("packed weights, backward", bytes(shapes_, packing), Touch::kLater,
              model.compute().memory()),
-      layers_(static_cast<size_t>(model.config().layers)) {}
+      layers_(static_cast<size_t>(model.config().layers * shapes_.parts)) {}
 
 void BackwardWeights::prepare() {
   if (packed_of_ == model_.num_packings()) return;
@@ -38,15 +40,14 @@ void BackwardWeights::prepare() {
   packed_of_ = model_.num_packings();
 }
 
-const PackedLayer& BackwardWeights::layer(int64_t l) {
+const PackedLayer& BackwardWeights::layer(int64_t l, int64_t part) {
   RL_CHECK(packed_of_ == model_.num_packings());
-  PackedLayer& out = layers_[static_cast<size_t>(l)];
   if (packing_ == BackwardPacking::kByLayer && held_ != l) {
     held_ = kNothing;
-    pack_layer(l, arena_.data(), out);
+    pack_layer(l, arena_.data());
     held_ = l;
   }
-  return out;
+  return layers_[static_cast<size_t>(l * shapes_.parts + part)];
 }
 
 const PackedMatrix& BackwardWeights::head() {
@@ -59,17 +60,21 @@ const PackedMatrix& BackwardWeights::head() {
   return head_;
 }
 
-void BackwardWeights::pack_layer(int64_t l, std::byte* to, PackedLayer& out) {
-  const LayerOffsets& at = model_.layout().layer(l);
+std::byte* BackwardWeights::pack_layer(int64_t l, std::byte* to) {
   const PackedShapes::Layer& shape = shapes_.layers[static_cast<size_t>(l)];
   const auto pack = [&](const PackedShape& s, int64_t offset, PackedMatrix& matrix) {
     pack_columns(model_.compute(), {s, to, matrix, model_.master() + offset});
     to += s.bytes;
   };
-  pack(shape.qkv, at.qkv, out.qkv);
-  pack(shape.o, at.o, out.o);
-  pack(shape.gate_up, at.gate_up, out.gate_up);
-  pack(shape.down, at.down, out.down);
+  for (int64_t part = 0; part < shapes_.parts; ++part) {
+    const LayerOffsets& at = model_.layout().layer(l, part);
+    PackedLayer& out = layers_[static_cast<size_t>(l * shapes_.parts + part)];
+    pack(shape.qkv, at.qkv, out.qkv);
+    pack(shape.o, at.o, out.o);
+    pack(shape.gate_up, at.gate_up, out.gate_up);
+    pack(shape.down, at.down, out.down);
+  }
+  return to;
 }
 
 void BackwardWeights::pack_head(std::byte* to) {
@@ -79,10 +84,7 @@ void BackwardWeights::pack_head(std::byte* to) {
 
 void BackwardWeights::pack_all() {
   std::byte* to = arena_.data();
-  for (int64_t l = 0; l < model_.config().layers; ++l) {
-    pack_layer(l, to, layers_[static_cast<size_t>(l)]);
-    to += layer_bytes(shapes_.layers[static_cast<size_t>(l)]);
-  }
+  for (int64_t l = 0; l < model_.config().layers; ++l) to = pack_layer(l, to);
   if (!model_.config().scalar_head) pack_head(to);
 }
 

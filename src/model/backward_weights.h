@@ -27,13 +27,14 @@ class BackwardWeights {
   void prepare();
 
   // Of the masters. What layer() and head() return holds until the next call of either.
-  const PackedLayer& layer(int64_t l);
+  const PackedLayer& layer(int64_t l, int64_t part = 0);
   const PackedMatrix& head();
 
   std::span<std::byte> memory() const { return arena_.span(); }
 
  private:
-  void pack_layer(int64_t l, std::byte* to, PackedLayer& out);
+  // All parts that the rank has; returns where they end.
+  std::byte* pack_layer(int64_t l, std::byte* to);
   void pack_head(std::byte* to);
   void pack_all();
 

@@ -26,7 +26,11 @@ void place_vectors(const ModelConfig& c, const WeightLayout& layout, WeightVecto
       if (offset >= 0) place(offset, size, pointer);
     };
     optional(at.input_norm, c.hidden, to.input_norm);
-    optional(at.qkv_bias, c.layer(l).qkv_width(), to.qkv_bias);
+    to.qkv_bias.resize(static_cast<size_t>(c.split.count));
+    for (int64_t p = 0; p < c.split.count; ++p) {
+      optional(layout.layer(l, p).qkv_bias, c.part(l).qkv_width(),
+               to.qkv_bias[static_cast<size_t>(p)]);
+    }
     optional(at.q_norm, c.head_dim, to.q_norm);
     optional(at.k_norm, c.head_dim, to.k_norm);
     optional(at.mlp_norm, c.hidden, to.mlp_norm);

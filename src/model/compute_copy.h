@@ -15,8 +15,9 @@ namespace rl {
 
 // Parameters of a layer that are not packed; null: the model has none.
 struct LayerVectors {
-  const float *input_norm = nullptr, *qkv_bias = nullptr, *q_norm = nullptr, *k_norm = nullptr;
+  const float *input_norm = nullptr, *q_norm = nullptr, *k_norm = nullptr;
   const float *mlp_norm = nullptr, *attention_out_norm = nullptr, *mlp_out_norm = nullptr;
+  std::vector<const float*> qkv_bias;  // of each part of ModelConfig::split that the rank has
 };
 
 struct WeightVectors {

@@ -10,10 +10,12 @@ namespace rl {
 
 KvShape kv_shape(const ModelConfig& config, Dtype compute, const KvFormat& format) {
   KvShape shape;
+  shape.parts = config.split.count;
   for (int64_t l = 0; l < config.layers; ++l) {
-    const LayerShape s = config.layer(l);
-    shape.layers.push_back(
-        {s.heads, s.kv_heads, s.head_dim, format.block_size, compute, format.dtype});
+    const LayerShape s = config.part(l);
+    const AttentionShape part{s.heads,           s.kv_heads, s.head_dim,
+                              format.block_size, compute,    format.dtype};
+    shape.layers.insert(shape.layers.end(), static_cast<size_t>(shape.parts), part);
   }
   return shape;
 }
@@ -37,20 +39,24 @@ uint64_t KvShape::bytes_before(int64_t place) const {
 }
 
 KvShape forward_kv(KvShape shape) {
-  shape.places.assign(shape.layers.size(), 0);
+  shape.places.clear();
+  for (size_t entry = 0; entry < shape.layers.size(); ++entry)
+    shape.places.push_back(static_cast<int64_t>(entry) % shape.parts);
   return shape;
 }
 
 KvShape training_kv(KvShape shape, const ActivationRule& rule) {
-  const auto layers = static_cast<int64_t>(shape.layers.size());
+  const auto layers = static_cast<int64_t>(shape.layers.size()) / shape.parts;
   int64_t next = 0;  // the places of the longest group come first
   for (int64_t l = 0; l < layers; ++l) {
     if (!rule.kept(l).qkv) next = std::max(next, l + 1 - rule.group_of(l, layers).first);
   }
   shape.places.clear();
   if (next == 0) return shape;
-  for (int64_t l = 0; l < layers; ++l)
-    shape.places.push_back(rule.kept(l).qkv ? next++ : l - rule.group_of(l, layers).first);
+  for (int64_t l = 0; l < layers; ++l) {
+    const int64_t place = rule.kept(l).qkv ? next++ : l - rule.group_of(l, layers).first;
+    for (int64_t p = 0; p < shape.parts; ++p) shape.places.push_back(place * shape.parts + p);
+  }
   return shape;
 }
 

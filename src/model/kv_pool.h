@@ -16,10 +16,13 @@ namespace rl {
 class Compute;
 
 struct KvShape {
-  std::vector<AttentionShape> layers;  // all with one block size and the same types
-  // Of each layer, where a block id has its keys and values. Layers with the same place have them
-  // there one after the other. Empty: each layer has a place of its own, in order.
+  // All with one block size and the same types; those of a layer's parts follow one another.
+  std::vector<AttentionShape> layers;
+  // Of each entry, where a block id has its keys and values. Layers with the same place have them
+  // there one after the other. Empty: each entry has a place of its own, in order.
   std::vector<int64_t> places = {};
+  // Entries of a layer above: one for each part of ModelConfig::split that the rank has.
+  int64_t parts = 1;
 
   Dtype dtype() const { return layers.front().dtype; }  // compute dtype
   int64_t block_size() const { return layers.front().block_size; }
@@ -39,7 +42,7 @@ struct KvFormat {
 KvShape kv_shape(const ModelConfig& config, Dtype compute, const KvFormat& format);
 
 // Of pools whose sequences end with a forward, so that the next layer needs none of its keys and
-// values: all layers have one place.
+// values: all layers have one place, or one for each part.
 KvShape forward_kv(KvShape shape);
 // Of a training pool: a place for each layer that keeps its keys and values, and one for each layer
 // of a group of those that are computed again.

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "model/whole_tensors.h"
 
 namespace rl {
 namespace {
@@ -74,7 +75,9 @@ uint64_t Model::packed_forward_bytes(const Device& device, const ModelConfig& co
 }
 
 Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& options)
-    : config_((check_options(source.config(), options, compute.device()), source.config())),
+    : config_((check_options(source.config(), options, compute.device()),
+               with_split(source.config(), options.split))),
+      tensor_(options.tensor),
       layout_(config_),
       compute_(compute),
       kv_format_{options.block_size, options.kv_dtype.value_or(compute_dtype())},
@@ -83,6 +86,7 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
       master_("master weights", options.frozen ? 0 : master_bytes(config_), Touch::kLater,
               compute.memory()) {
   RL_CHECK(!options.frozen || options.compute_copies == 1);
+  RL_CHECK(config_.split.ranks() == tensor_.size());
   RL_CHECK(options.frozen || !options.filled_later);
   const bool apart = options.compute_copies > 1 || options.frozen;
   const PackedShapes shapes =
@@ -238,16 +242,12 @@ uint64_t Model::weight_digest() const {
 
 void Model::save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const {
   RL_CHECK(!frozen());
+  const WholeTensors whole(*this);
+  if (tensor_.rank() != 0) return;
   save_hf_directory(
       fs, dir, config_,
       [&](const TensorInfo& tensor, int64_t first_row, std::span<float> out) {
-        const auto& all = layout_.parameters();
-        const auto it = std::find_if(all.begin(), all.end(),
-                                     [&](const Parameter& p) { return p.name == tensor.name; });
-        RL_CHECK(it != all.end());
-        masters()
-            .part(it->offset + first_row * tensor.cols(), static_cast<int64_t>(out.size()))
-            .read(out);
+        whole.read(tensor, first_row, out);
       },
       options);
 }

@@ -21,6 +21,7 @@
 #include "formats/weight_source.h"
 #include "model/compute_copy.h"
 #include "model/kv_pool.h"
+#include "model/tensor_ranks.h"
 #include "ops/compute.h"
 #include "ops/device_floats.h"
 #include "ops/rope_kv.h"
@@ -35,6 +36,8 @@ struct ModelOptions {
   int64_t slice_width = 0;             // of packed matrices, see plan_forward_shapes(); for tests
   bool frozen = false;                 // no masters: never trained or saved
   bool filled_later = false;           // frozen: has no weights before copy_masters() or fill()
+  TensorSplit split = {};              // what this rank has of the layers
+  TensorRanks tensor = {};             // which have the rest; as many as split.ranks()
 };
 
 class Model {
@@ -45,6 +48,7 @@ class Model {
   Model(const Model&) = delete;
 
   const ModelConfig& config() const { return config_; }
+  const TensorRanks& tensor_ranks() const { return tensor_; }
   const WeightLayout& layout() const { return layout_; }
   Dtype compute_dtype() const { return compute_.dtype(); }
   int64_t block_size() const { return kv_format_.block_size; }
@@ -104,10 +108,12 @@ class Model {
   void drop_packed();
   // Packs the masters again, to the same bits; no effect if nothing was dropped.
   void restore_packed();
-  // 64-bit digest of all master parameters (name order of the layout, padding excluded).
+  // 64-bit digest of all master parameters that this rank has (in the order of the layout, padding
+  // excluded).
   uint64_t weight_digest() const;
 
-  // Saves a Hugging Face directory (atomically, see save_hf.h).
+  // Saves a Hugging Face directory (atomically, see save_hf.h). Tensor-parallel ranks call it
+  // together, and the first of them writes it.
   void save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const;
 
   // Bytes of the arenas a Model will hold, from device and configuration alone. A frozen model has
@@ -125,6 +131,7 @@ class Model {
   void require_unpinned(const ComputeCopy& copy) const;
 
   ModelConfig config_;
+  const TensorRanks tensor_;
   WeightLayout layout_;
   Compute& compute_;
   const KvFormat kv_format_;

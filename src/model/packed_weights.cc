@@ -17,6 +17,7 @@ using LayerRules = ProductRules (*)(const ModelConfig&, int64_t slice_width, int
 PackedShapes plan_shapes(const Device& device, const ModelConfig& c, LayerRules rules, Dtype t,
                          int64_t slice_width) {
   PackedShapes shapes;
+  shapes.parts = c.split.count;
   const auto sizes = [&](int64_t l) {
     LayerShape s = c.layer(l);
     s.window = 0;
@@ -37,7 +38,7 @@ PackedShapes plan_shapes(const Device& device, const ModelConfig& c, LayerRules 
 }  // namespace
 
 ProductRules forward_rules(const ModelConfig& c, int64_t slice_width, int64_t layer) {
-  const LayerShape s = c.layer(layer);
+  const LayerShape s = c.part(layer);
   const SliceCut whole_heads{1, s.head_dim};  // the epilogue applies RoPE to whole heads
   return {.qkv = {c.hidden, s.qkv_width(), whole_heads, slice_width},
           .o = {s.q_width(), c.hidden, kAnyColumns, slice_width},
@@ -47,7 +48,7 @@ ProductRules forward_rules(const ModelConfig& c, int64_t slice_width, int64_t la
 }
 
 ProductRules backward_rules(const ModelConfig& c, int64_t slice_width, int64_t layer) {
-  const LayerShape s = c.layer(layer);
+  const LayerShape s = c.part(layer);
   return {.qkv = {s.qkv_width(), c.hidden, kWholeSlices, slice_width},
           .o = {c.hidden, s.q_width(), kWholeSlices, slice_width},
           .gate_up = {2 * s.ffn, c.hidden, kWholeSlices, slice_width},
@@ -65,10 +66,10 @@ PackedShapes plan_backward_shapes(const Device& device, const ModelConfig& c, Dt
 }
 
 uint64_t packed_bytes(const PackedShapes& s) {
-  uint64_t bytes = s.head.bytes;
+  uint64_t bytes = 0;
   for (const PackedShapes::Layer& l : s.layers)
     bytes += l.qkv.bytes + l.o.bytes + l.gate_up.bytes + l.down.bytes;
-  return bytes;
+  return bytes * static_cast<uint64_t>(s.parts) + s.head.bytes;
 }
 
 int64_t largest_slice(const PackedShapes& shapes) {
@@ -86,19 +87,20 @@ PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layo
       layout_(layout),
       shapes_(shapes),
       arena_("packed weights, forward", packed_bytes(shapes_), Touch::kLater, place) {
-  layers_.resize(config.layers);
+  layers_.resize(static_cast<size_t>(config.layers * shapes_.parts));
 }
 
 // Calls pack(shape, offset in the layout, matrix) for every matrix, in the order of the arena.
 template <typename Pack>
 void PackedWeights::for_each_matrix(const Pack& pack) {
-  for (int64_t l = 0; l < config_.layers; ++l) {
-    const LayerOffsets& at = layout_.layer(l);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const auto l = static_cast<int64_t>(i) / shapes_.parts;
+    const LayerOffsets& at = layout_.layer(l, static_cast<int64_t>(i) % shapes_.parts);
     const PackedShapes::Layer& shape = shapes_.layers[static_cast<size_t>(l)];
-    pack(shape.qkv, at.qkv, layers_[l].qkv);
-    pack(shape.o, at.o, layers_[l].o);
-    pack(shape.gate_up, at.gate_up, layers_[l].gate_up);
-    pack(shape.down, at.down, layers_[l].down);
+    pack(shape.qkv, at.qkv, layers_[i].qkv);
+    pack(shape.o, at.o, layers_[i].o);
+    pack(shape.gate_up, at.gate_up, layers_[i].gate_up);
+    pack(shape.down, at.down, layers_[i].down);
   }
   if (!config_.scalar_head) pack(shapes_.head, layout_.head(), head_);
 }

@@ -33,8 +33,9 @@ struct PackedShapes {
   struct Layer {
     PackedShape qkv, o, gate_up, down;
   };
-  std::vector<Layer> layers;
+  std::vector<Layer> layers;  // shapes of one part of ModelConfig::split
   PackedShape head;
+  int64_t parts = 1;  // that the rank has, each with such matrices
 };
 PackedShapes plan_forward_shapes(const Device& device, const ModelConfig& config, Dtype compute,
                                  int64_t slice_width = 0);
@@ -55,7 +56,10 @@ class PackedWeights {
                 const ArenaPlace& place = {});
   // Packs everything from masters or from a file; called once per version.
   void pack(Compute& compute, const WeightFloats& weights);
-  const PackedLayer& layer(int64_t l) const { return layers_[l]; }
+  // Of one of the parts that the rank has.
+  const PackedLayer& layer(int64_t l, int64_t part = 0) const {
+    return layers_[static_cast<size_t>(l * shapes_.parts + part)];
+  }
   const PackedMatrix& head() const { return head_; }
   std::span<std::byte> memory() const { return arena_.span(); }
   // Returns the memory to the system until the next pack().

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "model/tensor_ranks.h"
 #include "ops/compute.h"
 
 namespace rl {
@@ -186,87 +187,153 @@ class Pass {
                {weights_.embedding(), batch_.ids, config_.hidden, scale, x, norm_after(-1)});
   }
 
-  RopeKvArgs heads_of(int64_t l, const LayerPlaces& at, const HeadNorm& norms) const {
-    return {kv_.shape.layers[static_cast<size_t>(l)],
-            at.qkv,
-            weights_.layer(l).qkv_bias,
+  // One of the parts of a layer that this rank has.
+  struct Part {
+    int64_t layer, index;
+    LayerPlaces at;
+    int64_t entry;  // of the KV pool
+  };
+  template <typename Step>
+  void for_parts(int64_t l, const LayerPlaces& all, const Step& step) const {
+    for (int64_t p = 0; p < config_.split.count; ++p) {
+      const PartOffsets by(config_.part(l), p, b_.limits.rows);
+      LayerPlaces at = all;
+      at.q += by.q * item();
+      at.mixed += by.mixed * item();
+      if (at.gate_up != nullptr) at.gate_up += 2 * by.h * item();
+      if (at.lse != nullptr) at.lse += by.lse;
+      if (at.qkv != nullptr) at.qkv += by.qkv;
+      step(Part{l, p, at, l * config_.split.count + p});
+    }
+  }
+  const PackedLayer& packed(const Part& part) const {
+    return weights_.packed().layer(part.layer, part.index);
+  }
+  const AttentionShape& shape_of(const Part& part) const {
+    return kv_.shape.layers[static_cast<size_t>(part.entry)];
+  }
+
+  RopeKvArgs heads_of(const Part& part, const HeadNorm& norms) const {
+    return {shape_of(part),
+            part.at.qkv,
+            weights_.layer(part.layer).qkv_bias[static_cast<size_t>(part.index)],
             config_.qk_norm ? &norms : nullptr,
             b_.places.data(),
-            &model_.rope(l),
-            at.q,
-            kv_.layer(l),
+            &model_.rope(part.layer),
+            part.at.q,
+            kv_.layer(part.entry),
             batch_.rows()};
   }
 
   // q, and keys and values of the pool, from norm(x_in).
-  void project_heads(int64_t l, const LayerPlaces& at) {
+  void project_heads(int64_t l, const LayerPlaces& all) {
     const HeadNorm norms = head_norm(config_, weights_.layer(l));
-    const PackedLayer& packed = weights_.packed().layer(l);
-    project_qkv(compute_,
-                {packed.qkv, b_.normed, at.result, at.qkv, heads_of(l, at, norms), &packed.o});
-    if (!has_partial_blocks_) return;
-    const AttentionShape& shape = kv_.shape.layers[static_cast<size_t>(l)];
-    copy_partial_blocks(compute_, {shape, kv_.layer(l), batch_.sequences});
+    for_parts(l, all, [&](const Part& part) {
+      project_qkv(compute_, {packed(part).qkv, b_.normed, part.at.result, part.at.qkv,
+                             heads_of(part, norms), &packed(part).o});
+      if (!has_partial_blocks_) return;
+      copy_partial_blocks(compute_, {shape_of(part), kv_.layer(part.entry), batch_.sequences});
+    });
   }
 
-  void attend_rows(int64_t l, const LayerPlaces& at) {
+  void attend_rows(int64_t l, const LayerPlaces& all) {
     const HeadNorm norms = head_norm(config_, weights_.layer(l));
-    const RopeKvArgs heads = heads_of(l, at, norms);
-    const AttentionArgs attention{kv_.shape.layers[static_cast<size_t>(l)],
-                                  attention_rule(config_, l),
-                                  at.q,
-                                  kv_.layer(l),
-                                  at.mixed,
-                                  at.lse};
-    attend(compute_, {attention, b_.work, batch_.decode ? &heads : nullptr, b_.attention});
+    for_parts(l, all, [&](const Part& part) {
+      const RopeKvArgs heads = heads_of(part, norms);
+      const AttentionArgs attention{shape_of(part), attention_rule(config_, l),
+                                    part.at.q,      kv_.layer(part.entry),
+                                    part.at.mixed,  part.at.lse};
+      attend(compute_, {attention, b_.work, batch_.decode ? &heads : nullptr, b_.attention});
+    });
+  }
+
+  // What a layer adds to some rows of the residual.
+  struct Addition {
+    int64_t rows;
+    const float* residual;
+    float* sum;
+    RowNorm norm;    // of what is added, or none
+    float* product;  // what is added, before its norm; null without one
+    NextNorm then;
+  };
+
+  PartSums part_sums(int64_t rows) const {
+    return {b_.parts, config_.split, rows * config_.hidden};
+  }
+
+  // The parts' products are complete.
+  void add_parts(const PartSums& products, const Addition& a) {
+    const float* product = model_.tensor_ranks().sum(compute_, products);
+    if (a.norm.weight != nullptr) {
+      const auto bytes = static_cast<uint64_t>(products.floats()) * sizeof(float);
+      copy_bytes(compute_, {product, a.product, bytes});
+      product = a.product;
+    }
+    add_residual(compute_, {product, a.rows, config_.hidden, a.residual, a.sum, a.norm, a.then});
   }
 
   // x_mid = x_in + attention Wo^T.
-  void add_attention(int64_t l, const LayerPlaces& at) {
+  void add_attention(int64_t l, const LayerPlaces& all) {
     const LayerVectors& vectors = weights_.layer(l);
-    const PackedLayer& packed = weights_.packed().layer(l);
-    project_residual(compute_, {packed.o,
-                                at.mixed,
-                                batch_.rows(),
-                                at.x_in,
-                                at.x_mid,
-                                norm(vectors.attention_out_norm),
-                                at.attention_added,
-                                {norm(vectors.mlp_norm), b_.normed},
-                                &packed.gate_up});
+    const int64_t n = batch_.rows();
+    const Addition a{n,
+                     all.x_in,
+                     all.x_mid,
+                     norm(vectors.attention_out_norm),
+                     all.attention_added,
+                     {norm(vectors.mlp_norm), b_.normed}};
+    if (!config_.split.divides()) {
+      const PackedLayer& w = weights_.packed().layer(l);
+      return project_residual(
+          compute_, {w.o, all.mixed, n, a.residual, a.sum, a.norm, a.product, a.then, &w.gate_up});
+    }
+    const PartSums sums = part_sums(n);
+    for_parts(l, all, [&](const Part& part) {
+      project(compute_, {packed(part).o, part.at.mixed, n, sums.part(part.index), true});
+    });
+    add_parts(sums, a);
   }
 
   // As many rows at a time as the buffers have room for.
   void run_mlp(int64_t l, const LayerPlaces& at) {
     const int64_t n = batch_.rows(), most = b_.limits.mlp_rows;
     for (int64_t first = 0; first < n; first += most) {
-      const Rows rows{first, std::min(most, n - first)};
-      gate(l, at, rows);
-      add_mlp(l, at, rows);
+      add_mlp(l, at, {first, std::min(most, n - first)});
     }
   }
 
   int64_t item() const { return static_cast<int64_t>(dtype_bytes(model_.compute_dtype())); }
 
   // h = gated(norm(x_mid)).
-  void gate(int64_t l, const LayerPlaces& at, const Rows& rows) {
-    const PackedLayer& packed = weights_.packed().layer(l);
-    const int64_t width = 2 * config_.layer(l).ffn;
+  void gate(const Part& part, const Rows& rows) {
+    const int64_t width = 2 * config_.part(part.layer).ffn;
     std::byte* const gate_up =
-        at.gate_up != nullptr ? at.gate_up + rows.first * width * item() : nullptr;
-    project_gated(compute_, {packed.gate_up, b_.normed + rows.first * config_.hidden * item(),
-                             rows.count, b_.h, gate_up, config_.activation, &packed.down});
+        part.at.gate_up != nullptr ? part.at.gate_up + rows.first * width * item() : nullptr;
+    project_gated(compute_, {packed(part).gate_up, b_.normed + rows.first * config_.hidden * item(),
+                             rows.count, b_.h, gate_up, config_.activation, &packed(part).down});
   }
 
-  // x_out = x_mid + h Wdown^T.
-  void add_mlp(int64_t l, const LayerPlaces& at, const Rows& rows) {
+  // x_out = x_mid + h Wdown^T. The parts use the same h, one after the other.
+  void add_mlp(int64_t l, const LayerPlaces& all, const Rows& rows) {
     const int64_t first = rows.first * config_.hidden;
     NextNorm then = norm_after(l);
     then.y += first * item();
-    project_residual(
-        compute_, {weights_.packed().layer(l).down, b_.h, rows.count, at.x_mid + first,
-                   at.x_out + first, norm(weights_.layer(l).mlp_out_norm),
-                   at.mlp_added != nullptr ? at.mlp_added + first : nullptr, then, read_after(l)});
+    const Addition a{rows.count,
+                     all.x_mid + first,
+                     all.x_out + first,
+                     norm(weights_.layer(l).mlp_out_norm),
+                     all.mlp_added != nullptr ? all.mlp_added + first : nullptr,
+                     then};
+    const PartSums sums = part_sums(rows.count);
+    for_parts(l, all, [&](const Part& part) {
+      gate(part, rows);
+      const PackedMatrix& down = packed(part).down;
+      if (config_.split.divides())
+        return project(compute_, {down, b_.h, rows.count, sums.part(part.index), true});
+      project_residual(compute_, {down, b_.h, rows.count, a.residual, a.sum, a.norm, a.product,
+                                  a.then, read_after(l)});
+    });
+    if (config_.split.divides()) add_parts(sums, a);
   }
 
   Compute& compute_;

@@ -44,7 +44,8 @@ struct BatchLimits {
 constexpr int64_t kMlpRowUnit = 512;
 
 // Working memory of a forward, in memory of the device. Sizes are a pure function of shape; the
-// caller owns the bytes.
+// caller owns the bytes. What belongs to the heads or MLP units of a layer is an array of each part
+// that the rank has (ModelConfig::split), one after the other, each with room for all rows.
 class ForwardBuffers {
  public:
   static uint64_t bytes(const ModelConfig& config, const KvShape& kv, const BatchLimits& limits,
@@ -59,6 +60,7 @@ class ForwardBuffers {
   std::byte* q;       // (N, H, W) compute dtype
   std::byte* mixed;   // (N, H, D) attention output, compute dtype
   std::byte* h;       // (M, F) compute dtype, of M = limits.mlp_rows rows
+  float* parts;       // (slots, N, C) products to be added (PartSums); null undivided
   float* added;  // (N, C) output of attention or MLP before its sandwich norm; null without these
                  // norms
   std::byte* hidden;     // (N, C) final norm output, compute dtype: the forward's result
@@ -106,6 +108,13 @@ class SavedActivations {
   bool head_norms;  // whether there is a qkv
 };
 
+// The values of one part of a layer's heads and MLP units begin so many elements behind those of
+// the first part. Each part has room for padded_rows(rows) rows.
+struct PartOffsets {
+  PartOffsets(const LayerShape& part, int64_t index, int64_t rows);
+  int64_t q, mixed, lse, qkv, h;  // h: of arrays (rows, F); twice that for (rows, 2F)
+};
+
 // The norm over query and key heads of one layer; only in models that have it.
 HeadNorm head_norm(const ModelConfig& config, const LayerVectors& layer);
 // The factor that scales embedding rows, a value of the compute dtype.
@@ -140,6 +149,7 @@ class BackwardBuffers {
   std::byte* dqkv_rounded;  // (N, (H + 2 KH) D), in the bytes of d_gate_up
   float* dqkv;              // (N, (H + 2 KH) D)
   float* partial;           // (row chunks, C) norm-weight gradients
+  float* head_norms;        // (slots, 2 D) gradients of q and k norms; null undivided
   float* d_prompts;         // (N, 2 KH D) key and value gradients of shared prefixes, by part
   std::byte* attention;     // attention_backward_workspace_bytes()
   BackwardWork work;

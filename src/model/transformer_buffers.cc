@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "model/tensor_ranks.h"
 #include "model/transformer.h"
 
 namespace rl {
@@ -20,7 +21,7 @@ struct Carver {
 
 // Of one layer, or the largest of all layers.
 struct Widths {
-  Widths(const ModelConfig& c, int64_t l) : Widths(c.layer(l), c.hidden) {}
+  Widths(const ModelConfig& c, int64_t l) : Widths(c.own(l), c.hidden) {}
   explicit Widths(const ModelConfig& c) : Widths(c, 0) {
     for (int64_t l = 1; l < c.layers; ++l) {
       const Widths w(c, l);
@@ -63,6 +64,9 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
   b.q = carver.take("q", rows * w.padded_q * item);
   b.mixed = carver.take("attention output", rows * w.q * item);
   b.h = carver.take("gated units", padded_rows(b.limits.mlp_rows) * w.ffn * item);
+  b.parts = c.split.divides() ? carver.take<float>("products of parts",
+                                                   PartSums::slots(c.split) * rows * w.hidden * 4)
+                              : nullptr;
   b.hidden = carver.take("final hidden", rows * w.hidden * item);
   b.added = c.sandwich_norms ? carver.take<float>("added", rows * w.hidden * 4) : nullptr;
   b.attention = carver.take("attention scratch", max_bytes(kv, [&](const AttentionShape& s) {
@@ -73,9 +77,9 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
 
 // Of one layer, or memory for the values of any.
 struct LayerSizes {
-  LayerSizes(const ModelConfig& c, int64_t l) : widths(c, l), heads(c.layer(l).heads) {}
+  LayerSizes(const ModelConfig& c, int64_t l) : widths(c, l), heads(c.own(l).heads) {}
   explicit LayerSizes(const ModelConfig& c) : widths(c), heads(0) {
-    for (int64_t l = 0; l < c.layers; ++l) heads = std::max(heads, c.layer(l).heads);
+    for (int64_t l = 0; l < c.layers; ++l) heads = std::max(heads, c.own(l).heads);
   }
   Widths widths;
   int64_t heads;
@@ -236,6 +240,10 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
   b.dqkv = carver.take<float>("d qkv", rows * w.qkv * 4);
   b.partial = carver.take<float>("norm gradients",
                                  row_sum_floats(limits.rows, std::max(c.hidden, w.qkv)) * 4);
+  b.head_norms =
+      c.split.divides() && c.qk_norm
+          ? carver.take<float>("head norm gradients", PartSums::slots(c.split) * 2 * c.head_dim * 4)
+          : nullptr;
   b.d_prompts = carver.take<float>("d prompts", limits.rows * w.kv * 4);
   b.attention =
       carver.take("attention backward scratch", max_bytes(kv, [&](const AttentionShape& s) {
@@ -276,6 +284,15 @@ SavedActivations::SavedActivations(const ModelConfig& config, Dtype compute,
     : gate_up_again(nullptr), mlp_added_again(nullptr) {
   RL_CHECK(data == nullptr || !rule.offload || host != nullptr);
   carve_saved(*this, config, {compute, limits}, rule, {data, host});
+}
+
+PartOffsets::PartOffsets(const LayerShape& part, int64_t index, int64_t rows) {
+  const int64_t before = index == 0 ? 0 : index * padded_rows(rows);
+  q = before * part.heads * padded_head_dim(part.head_dim);
+  mixed = before * part.q_width();
+  lse = before * part.heads;
+  qkv = before * part.qkv_width();
+  h = before * part.ffn;
 }
 
 SavedActivations::Layer SavedActivations::values(int64_t l, const ForwardBuffers& buffers) const {

@@ -22,23 +22,24 @@ struct LayerPart {
   std::string_view suffix;
   int64_t LayerOffsets::*at;
   bool fused;
+  ShardRule shard = ShardRule::kWhole;
 };
 constexpr LayerPart kLayerParts[] = {
     {"input_layernorm.weight", &LayerOffsets::input_norm, false},
-    {"q_proj.weight", &LayerOffsets::qkv, false},
-    {"k_proj.weight", nullptr, true},
-    {"v_proj.weight", nullptr, true},
-    {"q_proj.bias", &LayerOffsets::qkv_bias, false},
-    {"k_proj.bias", nullptr, true},
-    {"v_proj.bias", nullptr, true},
+    {"q_proj.weight", &LayerOffsets::qkv, false, ShardRule::kRows},
+    {"k_proj.weight", nullptr, true, ShardRule::kRows},
+    {"v_proj.weight", nullptr, true, ShardRule::kRows},
+    {"q_proj.bias", &LayerOffsets::qkv_bias, false, ShardRule::kColumns},
+    {"k_proj.bias", nullptr, true, ShardRule::kColumns},
+    {"v_proj.bias", nullptr, true, ShardRule::kColumns},
     {"q_norm.weight", &LayerOffsets::q_norm, false},
     {"k_norm.weight", &LayerOffsets::k_norm, false},
-    {"o_proj.weight", &LayerOffsets::o, false},
+    {"o_proj.weight", &LayerOffsets::o, false, ShardRule::kColumns},
     {"post_attention_layernorm.weight", &LayerOffsets::attention_out_norm, false},
     {"pre_feedforward_layernorm.weight", &LayerOffsets::mlp_norm, false},
-    {"gate_proj.weight", &LayerOffsets::gate_up, false},
-    {"up_proj.weight", nullptr, true},
-    {"down_proj.weight", &LayerOffsets::down, false},
+    {"gate_proj.weight", &LayerOffsets::gate_up, false, ShardRule::kRows},
+    {"up_proj.weight", nullptr, true, ShardRule::kRows},
+    {"down_proj.weight", &LayerOffsets::down, false, ShardRule::kColumns},
     {"post_feedforward_layernorm.weight", &LayerOffsets::mlp_out_norm, false},
 };
 
@@ -78,6 +79,18 @@ std::vector<TensorInfo> in_order(std::vector<TensorInfo> tensors) {
   return sorted;
 }
 
+// Makes p the piece that a part has of it.
+void cut_piece(Parameter& p, const TensorSplit& split, int64_t part) {
+  p.part = split.first + part;
+  const bool by_rows = shard_rule(p.name) == ShardRule::kRows;
+  int64_t& size = by_rows ? p.shape.front() : p.shape.back();
+  size /= split.parts;
+  p.size /= split.parts;
+  (by_rows ? p.first_row : p.first_column) = p.part * size;
+  p.tensor_size = p.name.size();
+  p.name += str(".part", p.part);
+}
+
 // Extends a run by the next one if that follows it in both arrays.
 bool extend(TrainedRun& run, const TrainedRun& next) {
   if (run.master + run.size != next.master || run.gradient + run.size != next.gradient)
@@ -88,14 +101,30 @@ bool extend(TrainedRun& run, const TrainedRun& next) {
 
 }  // namespace
 
-WeightLayout::WeightLayout(const ModelConfig& config, const TrainableRule& rule) {
-  layers_.resize(config.layers);
+ShardRule shard_rule(const std::string& name) {
+  return layer_of(name) < 0 ? ShardRule::kWhole : part_of(name).shard;
+}
+
+WeightLayout::WeightLayout(const ModelConfig& config, const TrainableRule& rule)
+    : split_(config.split) {
+  layers_.resize(static_cast<size_t>(config.layers * split_.count));
   const std::vector<TensorInfo> tensors = in_order(expected_tensors(config));
   const std::vector<bool> trained = trainable_tensors(rule, tensors);
+  const auto is_whole = [&](const TensorInfo& t) {
+    return !split_.divides() || shard_rule(t.name) == ShardRule::kWhole;
+  };
   first_trained_layer_ = config.layers;
-  for (size_t i = 0; i < tensors.size(); ++i) place(tensors[i], trained[i]);
-  total_ = aligned(total_);
-  gradient_total_ = aligned(gradient_total_);
+  begin_section();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (is_whole(tensors[i])) place(tensors[i], trained[i]);
+  }
+  for (int64_t part = 0; split_.divides() && part < split_.count; ++part) {
+    begin_section();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!is_whole(tensors[i])) place(tensors[i], trained[i], part);
+    }
+  }
+  end_sections();
   if (head_ < 0) head_ = embedding_;
   if (config.sandwich_norms) return;
   // This tensor name denotes the norm between attention and MLP, whichever of the two it applies
@@ -103,22 +132,33 @@ WeightLayout::WeightLayout(const ModelConfig& config, const TrainableRule& rule)
   for (LayerOffsets& layer : layers_) std::swap(layer.mlp_norm, layer.attention_out_norm);
 }
 
-void WeightLayout::place(const TensorInfo& t, bool trained) {
+void WeightLayout::begin_section() {
+  total_ = aligned(total_);
+  gradient_total_ = aligned(gradient_total_);
+  sections_.push_back({total_, gradient_total_, 0, 0});
+}
+
+void WeightLayout::end_sections() {
+  total_ = aligned(total_);
+  gradient_total_ = aligned(gradient_total_);
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    const bool last = i + 1 == sections_.size();
+    LayoutSection& s = sections_[i];
+    s.masters = (last ? total_ : sections_[i + 1].master) - s.master;
+    s.gradients = (last ? gradient_total_ : sections_[i + 1].gradient) - s.gradient;
+  }
+}
+
+// part: among those that this rank has; -1: the whole tensor.
+void WeightLayout::place(const TensorInfo& t, bool trained, int64_t part) {
   const int64_t l = layer_of(t.name);
-  const LayerPart* part = l >= 0 ? &part_of(t.name) : nullptr;
-  const bool fused = part != nullptr && part->fused;
+  const bool fused = l >= 0 && part_of(t.name).fused;
   const bool follows = !parameters_.empty() && parameters_.back().trainable();
   if (!fused) total_ = aligned(total_);
   if (!fused || !follows) gradient_total_ = aligned(gradient_total_);
-  const Parameter p{t.name, t.shape, total_, t.rows() * t.cols(), trained ? gradient_total_ : -1};
-  if (part && part->at)
-    layers_[l].*part->at = p.offset;
-  else if (t.name == "model.embed_tokens.weight")
-    embedding_ = p.offset;
-  else if (t.name == "model.norm.weight")
-    final_norm_ = p.offset;
-  else if (t.name == "lm_head.weight" || t.name == kScalarHeadName)
-    head_ = p.offset;
+  Parameter p{t.name, t.shape, total_, t.rows() * t.cols(), trained ? gradient_total_ : -1};
+  if (part >= 0) cut_piece(p, split_, part);
+  set_offset(t, p.offset, part);
   total_ += p.size;
   count_ += p.size;
   if (trained) add_run(p, follows);
@@ -126,6 +166,23 @@ void WeightLayout::place(const TensorInfo& t, bool trained) {
   if (!trained) return;
   if (t.name == "model.embed_tokens.weight") first_trained_layer_ = 0;
   if (l >= 0) first_trained_layer_ = std::min(first_trained_layer_, l);
+}
+
+void WeightLayout::set_offset(const TensorInfo& t, int64_t offset, int64_t part) {
+  if (const int64_t l = layer_of(t.name); l >= 0) {
+    const LayerPart& place = part_of(t.name);
+    if (place.at == nullptr) return;
+    for (int64_t p = 0; p < split_.count; ++p) {
+      LayerOffsets& layer = layers_[static_cast<size_t>(l * split_.count + p)];
+      if (part < 0 || part == p) layer.*place.at = offset;
+    }
+  } else if (t.name == "model.embed_tokens.weight") {
+    embedding_ = offset;
+  } else if (t.name == "model.norm.weight") {
+    final_norm_ = offset;
+  } else if (t.name == "lm_head.weight" || t.name == kScalarHeadName) {
+    head_ = offset;
+  }
 }
 
 // Between two neighbours there is nothing but padding, which may be part of a run.

@@ -4,9 +4,14 @@
 // if everything is trained, they have the same offsets. Invariants: q, k, v rows are contiguous
 // (one fused [(H+2KH)D, C] matrix), so are their biases, and gate and up ([2F, C]); every parameter
 // starts on a 64-byte boundary or right after its fused neighbour.
+//
+// A layout of several parts (ModelConfig::split) has whole tensors first, then for each part that
+// the rank has its pieces: rows of Q, K, V, gate and up by heads and MLP units, columns of the
+// output and down projections.
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/function_ref.h"
@@ -15,15 +20,28 @@
 
 namespace rl {
 
+// A tensor of the model, or the piece of one that a part of ModelConfig::split has.
 struct Parameter {
-  std::string name;  // Hugging Face name
+  std::string name;  // that of the tensor; of a piece with ".part" and the part's number behind it
   std::vector<int64_t> shape;
   int64_t offset = 0;  // in the masters, in floats
   int64_t size = 0;    // in floats
   // In the gradients and in each array of the optimizer state, in floats; -1: frozen.
   int64_t gradient = 0;
+  int64_t part = -1;                        // that has this piece; -1: it is the whole tensor
+  int64_t first_row = 0, first_column = 0;  // of the piece in the tensor; a vector is one row
   bool trainable() const { return gradient >= 0; }
+  int64_t columns() const { return shape.back(); }
+  int64_t rows() const { return size / columns(); }
+  // The Hugging Face name of the tensor.
+  std::string_view tensor() const { return std::string_view(name).substr(0, tensor_size); }
+
+  size_t tensor_size = std::string::npos;  // of the name
 };
+
+// How the ranks of a tensor-parallel run divide a tensor: not at all, or by rows or columns.
+enum class ShardRule : uint8_t { kWhole, kRows, kColumns };
+ShardRule shard_rule(const std::string& name);
 
 // Offsets of one layer's parameters in the masters, in floats; -1: absent in this model.
 struct LayerOffsets {
@@ -31,6 +49,13 @@ struct LayerOffsets {
   int64_t mlp_norm = -1, gate_up = -1, down = -1;
   int64_t attention_out_norm = -1,
           mlp_out_norm = -1;  // norms of the attention and MLP outputs, before the residual
+};
+
+// Floats of the masters and of the gradients: of whole tensors, or of the pieces of a part. Those
+// of each part have the same sizes.
+struct LayoutSection {
+  int64_t master = 0, gradient = 0;
+  int64_t masters = 0, gradients = 0;  // sizes, padding included
 };
 
 // Floats that follow one another in the masters and in the gradients alike.
@@ -49,7 +74,13 @@ class WeightLayout {
   int64_t gradient_total() const { return gradient_total_; }
   // All trainable parameters, in order.
   const std::vector<TrainedRun>& trained_runs() const { return runs_; }
-  const LayerOffsets& layer(int64_t l) const { return layers_[l]; }
+  // Of one of the parts that this rank has; what is not divided is the same in all of them.
+  const LayerOffsets& layer(int64_t l, int64_t part = 0) const {
+    return layers_[static_cast<size_t>(l * split_.count + part)];
+  }
+  const TensorSplit& split() const { return split_; }
+  // Whole tensors first, then the pieces of each part in order; undivided all is one section.
+  const std::vector<LayoutSection>& sections() const { return sections_; }
   int64_t embedding() const { return embedding_; }
   int64_t final_norm() const { return final_norm_; }
   int64_t head() const { return head_; }  // embedding() when tied; for a scalar head, its one row
@@ -64,12 +95,17 @@ class WeightLayout {
                         FunctionRef<void(const TrainedRun& run)> visit) const;
 
  private:
-  void place(const TensorInfo& tensor, bool trained);
+  void place(const TensorInfo& tensor, bool trained, int64_t part = -1);
+  void set_offset(const TensorInfo& tensor, int64_t offset, int64_t part);
+  void begin_section();
+  void end_sections();
   void add_run(const Parameter& p, bool follows);
 
   std::vector<Parameter> parameters_;
   std::vector<LayerOffsets> layers_;
   std::vector<TrainedRun> runs_;
+  std::vector<LayoutSection> sections_;
+  TensorSplit split_;
   int64_t total_ = 0, count_ = 0, embedding_ = 0, final_norm_ = 0, head_ = -1;
   int64_t gradient_total_ = 0, first_trained_layer_ = 0;
 };

@@ -30,6 +30,7 @@ struct ProjectArgs {
   const std::byte* x;  // compute dtype
   int64_t rows;
   float* y;
+  bool in_forward = false;  // a row's bits do not depend on the other rows, as in forward_ops.h
 };
 
 // grad[n, k] += dy^T x over the rows. Overwrites what follows the last row of dy and x, up to

@@ -96,6 +96,17 @@ struct ProjectResidualArgs {
   const PackedMatrix* next;
 };
 
+// sum = residual + product, or residual + norm(product); then the norm of the sum. What
+// project_residual() does once it has its product: the same bits for the same product.
+struct AddResidualArgs {
+  const float* product;   // (N, C)
+  int64_t rows, hidden;   // N, C
+  const float* residual;  // (N, C)
+  float* sum;             // (N, C), may be residual
+  RowNorm norm;           // of the product (sandwich norm), or none
+  NextNorm then;
+};
+
 // h = act(gate) * up, with gate and up = x W^T.
 struct ProjectGatedArgs {
   const PackedMatrix& w;  // gate columns, then up columns in each slice

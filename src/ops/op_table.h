@@ -26,6 +26,7 @@ class Compute;
   OP(copy_partial_blocks, CopyPartialBlocksArgs)       \
   OP(attend, AttendArgs)                               \
   OP(project_residual, ProjectResidualArgs)            \
+  OP(add_residual, AddResidualArgs)                    \
   OP(project_gated, ProjectGatedArgs)                  \
   OP(gather_rows, GatherRowsArgs)                      \
   OP(scatter_add_rows, ScatterAddRowsArgs)             \

@@ -927,6 +927,12 @@ constexpr OptionCondition kConditions_comm_backend_and_parallel_data_3[] = {
     {"parallel.data", OptionCondition::kIsNot,
      "1", "", ""},
 };
+constexpr OptionCondition kConditions_comm_backend_and_parallel_tensor[] = {
+    {"comm.backend", OptionCondition::kIs,
+     "gloo", "", ""},
+    {"parallel.tensor", OptionCondition::kIsNot,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_comm_rank_and_comm_backend[] = {
     {"comm.rank", OptionCondition::kChanged,
      "", "", ""},
@@ -959,6 +965,8 @@ constexpr OptionCondition kConditions_comm_timeout_ns_and_parallel_data[] = {
     {"comm.timeout_ns", OptionCondition::kChanged,
      "", "", ""},
     {"parallel.data", OptionCondition::kIs,
+     "1", "", ""},
+    {"parallel.tensor", OptionCondition::kIs,
      "1", "", ""},
 };
 constexpr OptionCondition kConditions_critic_forward_max_tokens_per_device_and_algo_advantage[] = {
@@ -1349,6 +1357,54 @@ constexpr OptionCondition kConditions_parallel_data_and_runtime_device[] = {
     {"runtime.device", OptionCondition::kIs,
      "cuda", "", ""},
 };
+constexpr OptionCondition kConditions_parallel_reduction_parts_and_optimizer_name[] = {
+    {"parallel.reduction_parts", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"optimizer.name", OptionCondition::kIs,
+     "muon", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_sequence_parallel_and_parallel_tensor[] = {
+    {"parallel.sequence_parallel", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.tensor", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_sequence_parallel_and_parallel_tensor_2[] = {
+    {"parallel.sequence_parallel", OptionCondition::kIs,
+     "true", "", ""},
+    {"parallel.tensor", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_tensor_and_engine_thread[] = {
+    {"parallel.tensor", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"engine.thread", OptionCondition::kIs,
+     "true", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_tensor_and_model_compute_copies[] = {
+    {"parallel.tensor", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"model.compute_copies", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_tensor_and_model_freeze[] = {
+    {"parallel.tensor", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"model.freeze", OptionCondition::kChanged,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_tensor_and_model_train_only[] = {
+    {"parallel.tensor", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"model.train_only", OptionCondition::kChanged,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_tensor_and_runtime_device[] = {
+    {"parallel.tensor", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cuda", "", ""},
+};
 constexpr OptionCondition kConditions_parallel_zero_stage_and_eval_weights[] = {
     {"parallel.zero_stage", OptionCondition::kIsNot,
      "0", "", ""},
@@ -1365,6 +1421,12 @@ constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_data_2[] 
     {"parallel.zero_stage", OptionCondition::kIs,
      "3", "", ""},
     {"parallel.data", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_reduction_parts[] = {
+    {"parallel.zero_stage", OptionCondition::kIsNot,
+     "0", "", ""},
+    {"parallel.reduction_parts", OptionCondition::kIsNot,
      "1", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_zero_stage_and_reference_weights[] = {
@@ -2646,6 +2708,10 @@ constexpr OptionRule kRules[] = {
      kConditions_comm_backend_and_parallel_data_3, 2,
      "comm.backend is host, but a host has no way to provide one: local and gloo are there for "
      "parallel.data = {parallel.data}"},
+    {"comm.backend", "parallel.tensor",
+     kConditions_comm_backend_and_parallel_tensor, 2,
+     "comm.backend is gloo, but in this build the ranks of parallel.tensor = {parallel.tensor} "
+     "are threads of one process"},
     {"comm.rank", "comm.backend",
      kConditions_comm_rank_and_comm_backend, 2,
      "comm.rank = {comm.rank} has no effect while comm.backend is {comm.backend}"},
@@ -2662,8 +2728,9 @@ constexpr OptionRule kRules[] = {
      kConditions_comm_rendezvous_and_parallel_data, 2,
      "comm.rendezvous = {comm.rendezvous} has no effect while parallel.data is {parallel.data}"},
     {"comm.timeout_ns", "parallel.data",
-     kConditions_comm_timeout_ns_and_parallel_data, 2,
-     "comm.timeout_ns = {comm.timeout_ns} has no effect while parallel.data is {parallel.data}"},
+     kConditions_comm_timeout_ns_and_parallel_data, 3,
+     "comm.timeout_ns = {comm.timeout_ns} has no effect while parallel.data and parallel.tensor "
+     "are 1"},
     {"critic.forward_max_tokens_per_device", "algo.advantage",
      kConditions_critic_forward_max_tokens_per_device_and_algo_advantage, 2,
      "critic.forward_max_tokens_per_device = {critic.forward_max_tokens_per_device} has no "
@@ -2902,6 +2969,39 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_data_and_runtime_device, 2,
      "parallel.data is {parallel.data}, but ranks of runtime.device = cuda cannot exchange "
      "gradients in this build"},
+    {"parallel.reduction_parts", "optimizer.name",
+     kConditions_parallel_reduction_parts_and_optimizer_name, 2,
+     "parallel.reduction_parts is {parallel.reduction_parts}, but optimizer.name = muon needs "
+     "whole matrices"},
+    {"parallel.sequence_parallel", "parallel.tensor",
+     kConditions_parallel_sequence_parallel_and_parallel_tensor, 2,
+     "parallel.sequence_parallel = {parallel.sequence_parallel} has no effect while "
+     "parallel.tensor is {parallel.tensor}"},
+    {"parallel.sequence_parallel", "parallel.tensor",
+     kConditions_parallel_sequence_parallel_and_parallel_tensor_2, 2,
+     "parallel.sequence_parallel = true, but this build computes norms and residual of all rows "
+     "on each of the {parallel.tensor} ranks of parallel.tensor"},
+    {"parallel.tensor", "engine.thread",
+     kConditions_parallel_tensor_and_engine_thread, 2,
+     "parallel.tensor is {parallel.tensor}, but with engine.thread = true the engines of ranks "
+     "that divide a model would not step together"},
+    {"parallel.tensor", "model.compute_copies",
+     kConditions_parallel_tensor_and_model_compute_copies, 2,
+     "parallel.tensor is {parallel.tensor}, but with model.compute_copies = "
+     "{model.compute_copies} each rank would choose for itself whether it generates or trains "
+     "next"},
+    {"parallel.tensor", "model.freeze",
+     kConditions_parallel_tensor_and_model_freeze, 2,
+     "parallel.tensor is {parallel.tensor}, but checkpoints with weights of model.freeze = "
+     "{model.freeze} need one rank with all of them"},
+    {"parallel.tensor", "model.train_only",
+     kConditions_parallel_tensor_and_model_train_only, 2,
+     "parallel.tensor is {parallel.tensor}, but checkpoints of a run with model.train_only = "
+     "{model.train_only} need one rank with all weights"},
+    {"parallel.tensor", "runtime.device",
+     kConditions_parallel_tensor_and_runtime_device, 2,
+     "parallel.tensor is {parallel.tensor}, but ranks of runtime.device = cuda cannot add what "
+     "they compute in this build"},
     {"parallel.zero_stage", "eval.weights",
      kConditions_parallel_zero_stage_and_eval_weights, 2,
      "eval.weights = ema needs all averages on rank 0, but with parallel.zero_stage = "
@@ -2914,6 +3014,11 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_zero_stage_and_parallel_data_2, 2,
      "parallel.zero_stage is 3, but every rank computes with all packed weights, so no rank can "
      "have a part of the parameters alone"},
+    {"parallel.zero_stage", "parallel.reduction_parts",
+     kConditions_parallel_zero_stage_and_parallel_reduction_parts, 2,
+     "parallel.zero_stage is {parallel.zero_stage}, but the ranks of a model in "
+     "parallel.reduction_parts = {parallel.reduction_parts} parts have all optimizer states of "
+     "their parts in this build"},
     {"parallel.zero_stage", "reference.weights",
      kConditions_parallel_zero_stage_and_reference_weights, 2,
      "reference.weights = ema needs all averages on each rank, but with parallel.zero_stage = "

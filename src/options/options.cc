@@ -228,6 +228,15 @@ bool is_new(const OptionInfo& info) { return std::string_view(info.since) != "0.
 
 }  // namespace
 
+namespace {
+
+// Whether an option with this prefix may change without another bit.
+bool is_layout(std::string_view key, std::string_view begin) {
+  return key.starts_with(begin) && key != "parallel.reduction_parts";
+}
+
+}  // namespace
+
 uint64_t OptionSet::identity() const { return identity_without(""); }
 
 uint64_t OptionSet::identity_of_any_layout() const { return identity_without("parallel."); }
@@ -238,7 +247,7 @@ uint64_t OptionSet::identity_without(std::string_view begin) const {
   for (size_t i = 0; i < values_.size(); ++i) {
     const OptionInfo& info = option_at(i);
     if (!info.affects_determinism) continue;
-    if (!begin.empty() && std::string_view(info.key).starts_with(begin)) continue;
+    if (!begin.empty() && is_layout(info.key, begin)) continue;
     if (is_new(info) && values_[i] == default_values()[i]) continue;
     digest.update(str(info.key, "=", format_option(values_[i]), "\n"));
   }

@@ -158,7 +158,8 @@ class OptionSet {
   std::string dump(bool only_changed) const;
   // Digest of the options that a run's bits depend on.
   uint64_t identity() const;
-  // The same without parallel.*, which a run that is resumed may change.
+  // The same without the layout of ranks, parallel.* but for parallel.reduction_parts, which a run
+  // that is resumed may change.
   uint64_t identity_of_any_layout() const;
 
  private:

@@ -244,7 +244,9 @@ void Trainer::restore(const WeightsBackup& backup, Critic* critic) {
 
 std::string Trainer::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                           const CheckpointRules& rules, Critic* critic) {
-  return write_checkpoint(fs, dir, draft(meta, critic), rules);
+  const CheckpointDraft made = draft(meta, critic);
+  if (impl_->model.tensor_ranks().rank() != 0) return checkpoint_path(dir, meta.step);
+  return write_checkpoint(fs, dir, made, rules);
 }
 
 void Trainer::require_same_frozen(FileSystem& fs, const std::string& path) const {

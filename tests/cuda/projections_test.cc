@@ -95,6 +95,28 @@ TEST_P(Projections, AResidualGetsTheProductOrItsNorm) {
   }
 }
 
+TEST_P(Projections, AResidualGetsAProductThatIsThere) {
+  constexpr int64_t kRows = 21, kHidden = 72;
+  OnBoth<float> product(random_values(kRows * kHidden, 21));
+  OnBoth<float> product_norm(random_values(kHidden, 22)), next_norm(random_values(kHidden, 23));
+  for (const bool sandwich : {false, true}) {
+    OnBoth<float> residual(random_values(kRows * kHidden, 24)), sum(kRows * kHidden);
+    OnBoth<std::byte> y = elements_to_write(dtype_, kRows * kHidden);
+    devices_.run([&](Compute& compute, auto at) {
+      const RowNorm own{sandwich ? at(product_norm) : nullptr, 1e-6f, NormWeight::kMinusOne};
+      add_residual(compute, {.product = at(product),
+                             .rows = kRows,
+                             .hidden = kHidden,
+                             .residual = at(residual),
+                             .sum = at(sum),
+                             .norm = own,
+                             .then = {{at(next_norm), 1e-5f, NormWeight::kPlain}, at(y)}});
+    });
+    expect_near(sum, kTolerance);
+    expect_near(dtype_, y, kTolerance);
+  }
+}
+
 TEST_P(Projections, GatesAreRoundedKeptAndApplied) {
   constexpr int64_t kRows = 18, kFfn = 48, kInner = 72;
   Weight w = weight(2 * kFfn, kInner, 8, {2, 16});

@@ -192,7 +192,7 @@ std::string forms_of(const Model& model) {
       add(norm, c.hidden);
     add(v.q_norm, c.head_dim);
     add(v.k_norm, c.head_dim);
-    add(v.qkv_bias, (c.heads + 2 * c.kv_heads) * c.head_dim);
+    add(v.qkv_bias.front(), (c.heads + 2 * c.kv_heads) * c.head_dim);
   }
   return bytes;
 }

@@ -287,6 +287,10 @@ const std::map<std::string, Change>& changes() {
       {"comm.timeout_ns", {{"1ms"}, {"parallel.data=2"}, wait_for_rank}},
       {"parallel.data", {{"2"}, {}, train_on_ranks}},
       {"parallel.zero_stage", {{"1"}, {"parallel.data=2"}, parameter_bytes}},
+      {"parallel.reduction_parts", {{"2"}, passes}},
+      {"parallel.sequence_parallel",
+       {{"true"}, {"parallel.tensor=2", "parallel.reduction_parts=2"}, plan_text}},
+      {"parallel.tensor", {{"2"}, {"parallel.reduction_parts=2"}, plan_text}},
       {"trainer.balance_groups", {{"true"}, {"parallel.data=3"}, train_on_ranks}},
       {"runtime.busy_timeout_ns", {{"1ns"}, {}, compute_twice}},
       {"runtime.cpus", {{"8191"}}},  // a CPU that no machine of ours has

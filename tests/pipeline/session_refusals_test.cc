@@ -82,6 +82,9 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {"comm.timeout_ns", "3", "1800000000000"},
       {"parallel.data", "2", "1"},
+      {"parallel.reduction_parts", "2", "1"},
+      {"parallel.sequence_parallel", "true", "false"},
+      {"parallel.tensor", "2", "1"},
       {"runtime.busy_timeout_ns", "3", "0"},
       {"runtime.device_index", "1", "0"},
       {"runtime.gpu_ranges", "true", "false"},

@@ -226,6 +226,9 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("comm.backend", s.comm.backend);
   c.same("comm.rank", s.comm.rank);
   c.same("comm.rendezvous", s.comm.rendezvous);
+  c.same("parallel.reduction_parts", s.parallel.reduction_parts);
+  c.same("parallel.sequence_parallel", s.parallel.sequence_parallel);
+  c.same("parallel.tensor", s.parallel.tensor);
   c.same("comm.timeout_ns", s.comm.timeout_ns);
   c.same("trainer.balance_groups", s.trainer.balance_groups);
   c.same("runtime.busy_timeout_ns", s.runtime.busy_timeout_ns);

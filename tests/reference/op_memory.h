@@ -63,6 +63,11 @@ struct OpMemory {
     at(a.norm);
     at(a.then);
   }
+  void at(const AddResidualArgs& a) const {
+    on_device(a.product, a.residual, a.sum);
+    at(a.norm);
+    at(a.then);
+  }
   void at(const ProjectGatedArgs& a) const {
     at(a.w);
     on_device(a.x, a.h, a.gate_up);

@@ -59,6 +59,19 @@ void project_residual(Compute& compute, const ProjectResidualArgs& a) {
   }
 }
 
+void add_residual(Compute& compute, const AddResidualArgs& a) {
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const int64_t at = r * a.hidden;
+    const NormOfRow norm = norm_of(a.norm, a.hidden);
+    const double inv = a.norm.weight != nullptr ? norm.inverse(a.product + at) : 1;
+    for (int64_t c = 0; c < a.hidden; ++c) {
+      const double weight = a.norm.weight != nullptr ? norm.weight(c) : 1;
+      a.sum[at + c] = static_cast<float>(a.residual[at + c] + a.product[at + c] * inv * weight);
+    }
+    norm_row(compute.dtype(), a.then, a.sum, r, a.hidden);
+  }
+}
+
 void project_gated(Compute& compute, const ProjectGatedArgs& a) {
   const Dtype t = compute.dtype();
   const int64_t ffn = a.w.shape().slices.n / 2;

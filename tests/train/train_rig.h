@@ -23,6 +23,9 @@ struct RigOptions {
   int64_t slice_width = 0;      // of the model's packed matrices; 0: what it takes
   const Device& device = cpu_device();
   DataRanks ranks = {};
+  TensorSplit split = {};
+  TensorRanks tensor = {};
+  const WeightSource* source = nullptr;  // in place of `model`
 };
 
 // A scalar head that tells rows apart, in place of zeros.
@@ -45,9 +48,16 @@ class TrainRig {
   }
   TrainRig(const RigOptions& rig, const TrainerOptions& options)
       : ranks(rig.ranks),
-        tiny(path_of(rig.model), {make_thread_executor(rig.threads), rig.device}, rig.compute,
-             ModelOptions{.block_size = 16, .slice_width = rig.slice_width},
-             head_of(options.objective)) {
+        opened(rig.source != nullptr
+                   ? nullptr
+                   : open_weight_source(real_fs(), path_of(rig.model), head_of(options.objective))),
+        tiny(rig.source != nullptr ? *rig.source : *opened,
+             {make_thread_executor(rig.threads), rig.device}, rig.compute,
+             ModelOptions{.block_size = 16,
+                          .slice_width = rig.slice_width,
+                          .split = rig.split,
+                          .tensor = rig.tensor}) {
+    opened.reset();
     if (rig.with_reference) reference = frozen(rig.model);
     if (!rig.teacher.empty()) teacher = frozen(rig.teacher);
     rebuild(options);
@@ -87,6 +97,7 @@ class TrainRig {
   }
 
   const DataRanks ranks;
+  std::unique_ptr<WeightSource> opened;  // until the model is loaded
   TinyModel tiny;
   std::unique_ptr<Model> reference, teacher;
   std::optional<RowTeacher> row_teacher;

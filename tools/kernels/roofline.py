@@ -29,6 +29,7 @@ COSTS = {
     "copy_partial_blocks": ("a block of each sequence", (DECODE * KH * D * P * 8, 0)),
     "attend": ("decode, one layer", (DECODE * CONTEXT * KH * D * 4, 4 * DECODE * CONTEXT * H * D)),
     "project_residual": ("rows", plus(product(N, H * D, C, 4), N * C * 6)),
+    "add_residual": ("rows", (N * C * 14, 0)),
     "project_gated": ("rows", plus(product(N, C, 2 * F, 2), N * F * 2)),
     "gather_rows": ("rows", (N * C * 4, 0)),
     "scatter_add_rows": ("rows", (N * C * 12, 0)),

@@ -207,6 +207,9 @@ class GgufSource final : public WeightSource {
   void read(int64_t index, int64_t first_row, std::span<float> out) const override {
     table_.read(index, first_row, out);
   }
+  void read_block(int64_t index, const TensorBlock& block, std::span<float> out) const override {
+    table_.read_block(index, block, out);
+  }
   std::optional<TokenizerParts> tokenizer_parts() const override;
   std::string tokenizer_json_path() const override { return {}; }
   std::vector<ChatTemplateText> chat_templates() const override;

@@ -105,6 +105,9 @@ class HfDirectory final : public WeightSource {
   void read(int64_t index, int64_t first_row, std::span<float> out) const override {
     table_.read(index, first_row, out);
   }
+  void read_block(int64_t index, const TensorBlock& block, std::span<float> out) const override {
+    table_.read_block(index, block, out);
+  }
   std::optional<TokenizerParts> tokenizer_parts() const override { return std::nullopt; }
   std::string tokenizer_json_path() const override { return tokenizer_json_path_; }
   std::vector<ChatTemplateText> chat_templates() const override { return chat_templates_; }

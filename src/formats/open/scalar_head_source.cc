@@ -41,6 +41,12 @@ class ScalarHeadSource final : public WeightSource {
     }
     std::ranges::fill(out, 0.0f);
   }
+  void read_block(int64_t index, const TensorBlock& block, std::span<float> out) const override {
+    const bool inside = index >= 0 && index < static_cast<int64_t>(tensors_.size());
+    const TensorInfo* const t = inside ? &tensors_[static_cast<size_t>(index)] : nullptr;
+    if (t == nullptr || t->name == kScalarHeadName) return read(index, block.first_row, out);
+    inner_->read_block(inner_->find(t->name), block, out);
+  }
   std::optional<TokenizerParts> tokenizer_parts() const override {
     return inner_->tokenizer_parts();
   }

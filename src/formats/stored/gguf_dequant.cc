@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "core/dtype.h"
 #include "core/error.h"
@@ -154,6 +155,25 @@ void StoredRows::read(int64_t first_row, std::span<float> out) const {
     dequantize(type, raw, out.subspan(done * layout.elements, blocks * layout.elements));
     done += blocks;
     at += raw.size();
+  }
+}
+
+bool StoredRows::can_read_columns(int64_t first, int64_t count) const {
+  const int64_t block = block_layout(type).elements;
+  return first % block == 0 && count % block == 0;
+}
+
+void StoredRows::read_columns(int64_t first_row, int64_t first, int64_t count,
+                              std::span<float> out) const {
+  const BlockLayout& layout = block_layout(type);
+  const auto bytes_of = [&](int64_t elements) {
+    return static_cast<uint64_t>(elements / layout.elements) * static_cast<uint64_t>(layout.bytes);
+  };
+  std::vector<std::byte> raw(bytes_of(count));
+  uint64_t at = offset + static_cast<uint64_t>(first_row) * row_bytes() + bytes_of(first);
+  for (; !out.empty(); out = out.subspan(static_cast<size_t>(count)), at += row_bytes()) {
+    file->read_at(at, raw);
+    dequantize(type, raw, out.first(static_cast<size_t>(count)));
   }
 }
 

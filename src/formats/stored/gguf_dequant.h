@@ -27,6 +27,10 @@ struct StoredRows {
   }
   // Fills out with whole rows from first_row on. Reads about 1 MiB at a time; thread-safe.
   void read(int64_t first_row, std::span<float> out) const;
+  // Whether these columns are a whole number of blocks.
+  bool can_read_columns(int64_t first, int64_t count) const;
+  // Fills out with these columns of out.size() / count rows, and reads nothing else.
+  void read_columns(int64_t first_row, int64_t first, int64_t count, std::span<float> out) const;
   // The same for a tensor whose rows form heads of head_rows with interleaved halves: stored row 2
   // j + h of a head is row h head_rows / 2 + j of the result, h in {0, 1}.
   void read_interleaved(int64_t first_row, int64_t head_rows, std::span<float> out) const;

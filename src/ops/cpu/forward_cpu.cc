@@ -98,11 +98,20 @@ void project_residual(Compute& compute, const ProjectResidualArgs& a) {
   if (a.norm.weight == nullptr) return add_and_norm(cpu, a);
   const int64_t hidden = a.w.shape().slices.n;
   cpu.matmul().run_into({a.product, hidden}, a.w, a.x, a.rows, a.next);
+  cpu::add_residual(compute, {a.product, a.rows, hidden, a.residual, a.sum, a.norm, a.then});
+}
+
+void add_residual(Compute& compute, const AddResidualArgs& a) {
+  CpuCompute& cpu = cpu_of(compute);
   cpu.for_chunks(a.rows, kRowsPerTask, [&](int64_t row0, int64_t rows, int64_t) {
-    const int64_t at = row0 * hidden;
-    rms_norm_add({a.product + at, a.norm.weight, a.residual + at, a.sum + at, rows, hidden,
-                  a.norm.eps, a.norm.kind});
-    norm_residual(cpu, a.sum, a.then, {row0, rows, hidden});
+    const int64_t at = row0 * a.hidden;
+    if (a.norm.weight != nullptr) {
+      rms_norm_add({a.product + at, a.norm.weight, a.residual + at, a.sum + at, rows, a.hidden,
+                    a.norm.eps, a.norm.kind});
+    } else {
+      sum_elements(a.residual + at, a.product + at, rows * a.hidden, a.sum + at);
+    }
+    norm_residual(cpu, a.sum, a.then, {row0, rows, a.hidden});
   });
 }
 

@@ -76,6 +76,20 @@ void project_residual(Compute& compute, const ProjectResidualArgs& a) {
   });
 }
 
+void add_residual(Compute& compute, const AddResidualArgs& a) {
+  CudaCompute& gpu = cuda_of(compute);
+  if (a.rows == 0) return;
+  add_norm_rows(gpu.stream(), {.added = a.product,
+                               .added_norm = norm_params(a.norm),
+                               .residual = a.residual,
+                               .sum = a.sum,
+                               .norm = norm_params(a.then.norm),
+                               .y = a.then.y,
+                               .dtype = gpu.dtype(),
+                               .rows = a.rows,
+                               .hidden = a.hidden});
+}
+
 void project_gated(Compute& compute, const ProjectGatedArgs& a) {
   CudaCompute& gpu = cuda_of(compute);
   const int64_t ffn = a.w.shape().slices.n / 2;
@@ -92,7 +106,10 @@ void project_gated(Compute& compute, const ProjectGatedArgs& a) {
 }
 
 void project(Compute& compute, const ProjectArgs& a) {
-  if (a.rows > 0) cuda_of(compute).products().multiply_back(a.w, a.x, a.rows, a.y);
+  if (a.rows == 0) return;
+  Products& products = cuda_of(compute).products();
+  a.in_forward ? products.multiply(a.w, a.x, a.rows, a.y)
+               : products.multiply_back(a.w, a.x, a.rows, a.y);
 }
 
 void project_gated_backward(Compute& compute, const ProjectGatedBackwardArgs& a) {

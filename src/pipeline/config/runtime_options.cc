@@ -65,7 +65,26 @@ int thread_count_of(const Settings& settings) {
   const size_t listed = settings.runtime.cpus.size();
   const int cores = listed != 0 ? static_cast<int>(listed) : usable_cores();
   const bool share = settings.comm.backend == CommBackend::kLocal;  // processes may be elsewhere
-  return std::max(1, share ? cores / static_cast<int>(settings.parallel.data) : cores);
+  return std::max(1, share ? cores / rank_count_of(settings) : cores);
+}
+
+int rank_count_of(const Settings& settings) {
+  return static_cast<int>(settings.parallel.data * settings.parallel.tensor);
+}
+
+TensorSplit tensor_split_from(const Settings& settings, int rank) {
+  const int64_t parts = settings.parallel.reduction_parts, ranks = settings.parallel.tensor;
+  if (parts % ranks != 0) {
+    throw Error(Code::kConflict,
+                str("parallel.tensor is ", ranks,
+                    ", which does not divide parallel.reduction_parts = ", parts,
+                    "; set parallel.reduction_parts to ", ranks, " or a multiple of it"))
+        .with_key("parallel.tensor")
+        .with_other_key("parallel.reduction_parts")
+        .with_expected(str("parallel.reduction_parts = ", ranks));
+  }
+  const int64_t count = parts / ranks;
+  return {parts, rank * count, count};
 }
 
 uint64_t usable_budget(const Settings& settings) {

@@ -222,6 +222,9 @@ OptimizerSettings::OptimizerSettings(const OptionSet& options)
 
 ParallelSettings::ParallelSettings(const OptionSet& options)
     : data(options.get_i64("parallel.data")),
+      reduction_parts(options.get_i64("parallel.reduction_parts")),
+      sequence_parallel(options.get_bool("parallel.sequence_parallel")),
+      tensor(options.get_i64("parallel.tensor")),
       zero_stage(options.get_i64("parallel.zero_stage")) {}
 
 PipelineSettings::PipelineSettings(const OptionSet& options)

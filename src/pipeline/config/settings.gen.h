@@ -331,6 +331,9 @@ struct ParallelSettings {
   explicit ParallelSettings(const OptionSet& options);
 
   int64_t data;  // ranks
+  int64_t reduction_parts;  // parts
+  bool sequence_parallel;
+  int64_t tensor;  // ranks
   int64_t zero_stage;
 };
 

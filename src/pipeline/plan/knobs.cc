@@ -101,7 +101,7 @@ StepWork activation_work(const Planner& p, const PassSize& pass) {
   const double keys = static_cast<double>(p.max_model_len()) / 2;
   double products = 0, attention = 0;
   for (int64_t l = 0; l < c.layers; ++l) {
-    const LayerShape s = c.layer(l);
+    const LayerShape s = c.own(l);
     const LayerParts kept = rule.kept(l);
     const auto q = static_cast<double>(s.q_width());
     if (!kept.qkv) products += hidden * static_cast<double>(s.qkv_width());
@@ -150,7 +150,7 @@ StepWork mlp_work(const Planner& p, const PassSize& pass) {
   if (chunk == 0) return {};
   const ModelConfig& c = p.config();
   double weights = 0;
-  for (int64_t l = 0; l < c.layers; ++l) weights += 3.0 * static_cast<double>(c.layer(l).ffn);
+  for (int64_t l = 0; l < c.layers; ++l) weights += 3.0 * static_cast<double>(c.own(l).ffn);
   weights *= static_cast<double>(c.hidden);
   const bool rounded = p.settings().trainer.grad_dtype == TrainerGradDtype::kBf16;
   const double item = p.compute() == Dtype::kBf16 ? 2 : 4, gradient = rounded ? 12 : 8;

@@ -254,7 +254,7 @@ uint64_t MemoryPlan::arena_bytes_in(MemorySpace space) const {
 
 PlanModels plan_models(const Settings& settings, const ModelConfig& policy, FileSystem& fs,
                        PlanUse use) {
-  PlanModels models(policy);
+  PlanModels models(with_split(policy, tensor_split_from(settings, 0)));
   // In a host's own loop the host scores.
   if (use == PlanUse::kPipeline && has_reward_model(settings)) {
     const std::string& path = settings.model.reward_path;

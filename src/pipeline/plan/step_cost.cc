@@ -25,7 +25,7 @@ double rounds_of(double amount, double each) { return std::ceil(amount / std::ma
 struct TokenWork {
   explicit TokenWork(const ModelConfig& c) {
     for (int64_t l = 0; l < c.layers; ++l) {
-      const LayerShape s = c.layer(l);
+      const LayerShape s = c.own(l);
       layers += 2 * real(c.hidden) * real(2 * s.q_width() + s.kv_width() + 3 * s.ffn);
       heads += 4 * real(s.q_width());
     }
@@ -103,7 +103,7 @@ class StepTime {
     };
     double flop = 0;
     for (int64_t l = 0; l < p_.config().layers; ++l) {
-      const LayerShape s = p_.config().layer(l);
+      const LayerShape s = p_.config().own(l);
       const int64_t hidden = p_.config().hidden;
       flop += 2 * step(s.q_width(), hidden) + 2 * step(s.kv_width() / 2, hidden) +
               3 * step(s.ffn, hidden);

@@ -24,17 +24,27 @@ std::shared_ptr<Transport> LocalRun::take(int rank) {
   return std::exchange(own, nullptr);
 }
 
-RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, int64_t timeout_ns)
-    : RunRanks(run->take(rank), timeout_ns) {
+RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, const MeshSizes& sizes,
+                   int64_t timeout_ns)
+    : RunRanks(run->take(rank), sizes, timeout_ns) {
   run_ = std::move(run);
 }
 
-RunRanks::RunRanks(std::shared_ptr<Transport> transport, int64_t timeout_ns)
+RunRanks::RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes, int64_t timeout_ns)
     : transport_(std::move(transport)) {
-  const Mesh mesh({.data = size()}, size(), rank());
-  data_.emplace(transport_, mesh, Axis::kData, GroupOptions{timeout_ns});
+  const Mesh mesh(sizes, size(), rank());
+  const GroupOptions options{timeout_ns};
+  data_.emplace(transport_, mesh, Axis::kData, options);
+  if (sizes.tensor == 1) return;
+  tensor_.emplace(transport_, mesh, Axis::kTensor, options);
+  all_.emplace(transport_, options);
 }
 
-DataRanks RunRanks::data() { return data_ ? DataRanks(*data_, *transport_) : DataRanks(); }
+DataRanks RunRanks::data() {
+  if (!data_) return {};
+  return all_ ? DataRanks(*data_, *all_, *transport_) : DataRanks(*data_, *transport_);
+}
+
+TensorRanks RunRanks::tensor() { return tensor_ ? TensorRanks(*tensor_) : TensorRanks(); }
 
 }  // namespace rl

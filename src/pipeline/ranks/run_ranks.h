@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/group.h"
+#include "model/tensor_ranks.h"
 #include "train/ranks/data_ranks.h"
 
 namespace rl {
@@ -31,8 +32,9 @@ class LocalRun {
 class RunRanks {
  public:
   RunRanks() = default;  // one rank
-  RunRanks(std::shared_ptr<LocalRun> run, int rank, int64_t timeout_ns);
-  RunRanks(std::shared_ptr<Transport> transport, int64_t timeout_ns);
+  // Sizes of the mesh: as many ranks as the run has.
+  RunRanks(std::shared_ptr<LocalRun> run, int rank, const MeshSizes& sizes, int64_t timeout_ns);
+  RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes, int64_t timeout_ns);
 
   int rank() const { return transport_ != nullptr ? transport_->rank() : 0; }
   int size() const { return transport_ != nullptr ? transport_->size() : 1; }
@@ -40,11 +42,14 @@ class RunRanks {
   const std::shared_ptr<LocalRun>& run() const { return run_; }
   // Those that train on parts of one batch.
   DataRanks data();
+  // Those that divide the layers of one model.
+  TensorRanks tensor();
 
  private:
   std::shared_ptr<LocalRun> run_;
   std::shared_ptr<Transport> transport_;
-  std::optional<comm::Group> data_;
+  std::optional<comm::Group> data_, tensor_;
+  std::optional<comm::Group> all_;  // unless the data axis has all ranks
 };
 
 }  // namespace rl

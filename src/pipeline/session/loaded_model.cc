@@ -17,8 +17,10 @@
 namespace rl {
 namespace {
 
-ModelOptions model_options(const Settings& settings, const MemoryPlan& plan) {
+ModelOptions model_options(Runtime& runtime, const Settings& settings, const MemoryPlan& plan) {
   ModelOptions m;
+  m.tensor = runtime.tensor_ranks();
+  m.split = tensor_split_from(settings, m.tensor.rank());
   m.max_positions = plan.max_model_len;
   const KvFormat kv = kv_format_of(settings, plan.compute);
   m.block_size = kv.block_size;
@@ -67,7 +69,7 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   loaded->load_tokenizer(*source);
   with_knobs(loaded->plan_, [&] {
     loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->compute(),
-                                             model_options(settings, loaded->plan_));
+                                             model_options(*runtime, settings, loaded->plan_));
     if (use != PlanUse::kForward) return;
     loaded->forward_ = std::make_unique<ModelForward>(*loaded->model_, settings, loaded->plan_);
   });

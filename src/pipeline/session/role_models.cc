@@ -114,6 +114,10 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const Settings& settings,
   model.block_size = policy.model().block_size();
   model.kv_dtype = policy.model().kv_format().dtype;
   model.frozen = !role.trained;
+  if (!role.own_shape) {
+    model.split = policy.config().split;
+    model.tensor = policy.model().tensor_ranks();
+  }
   model.filled_later = filled_later;
   return std::make_unique<Model>(*source, runtime.compute(), model);
 }

@@ -127,6 +127,14 @@ void refuse_own_engine(const OptionSet& options, Violations& violations) {
 
 // Each rank generates the groups of some ordinals of data.path, and none is replaced.
 void refuse_with_ranks(const Settings& settings, Violations& violations) {
+  if (settings.parallel.tensor > 1) {
+    violations.add(Error(Code::kUnsupported,
+                         str("parallel.tensor is ", settings.parallel.tensor,
+                             ", but the loops of pipelines do not generate together in this build; "
+                             "engines and trainers of a host's own loop do"))
+                       .with_key("parallel.tensor")
+                       .with_expected("1"));
+  }
   const int64_t ranks = settings.parallel.data;
   if (ranks == 1) return;
   const auto refuse = [&](const char* key, const char* why) {

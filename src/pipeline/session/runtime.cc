@@ -22,6 +22,7 @@ std::unique_ptr<Executor> make_executor(const Settings& settings, const CpuList&
 const Settings& validated(const Settings& settings, bool own_executor) {
   Violations violations;
   violations.add(settings.set.validate_all());
+  violations.collect([&] { tensor_split_from(settings, 0); });
   if (own_executor) {
     const auto threads = static_cast<int>(settings.runtime.threads);
     violations.collect([&] { checked_threads(threads, CpuList(settings.runtime.cpus)); });
@@ -32,11 +33,14 @@ const Settings& validated(const Settings& settings, bool own_executor) {
 
 RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int rank,
                   FileSystem& files) {
-  const int64_t size = settings.parallel.data;
+  const int size = rank_count_of(settings);
   if (size == 1) return {};
-  if (has_process_ranks(settings)) return {join_ranks(settings, files), settings.comm.timeout_ns};
-  if (run == nullptr) run = std::make_shared<LocalRun>(static_cast<int>(size));
-  return {std::move(run), rank, settings.comm.timeout_ns};
+  const MeshSizes sizes{.tensor = static_cast<int>(settings.parallel.tensor),
+                        .data = static_cast<int>(settings.parallel.data)};
+  const int64_t timeout_ns = settings.comm.timeout_ns;
+  if (has_process_ranks(settings)) return {join_ranks(settings, files), sizes, timeout_ns};
+  if (run == nullptr) run = std::make_shared<LocalRun>(size);
+  return {std::move(run), rank, sizes, timeout_ns};
 }
 
 }  // namespace
@@ -77,7 +81,8 @@ std::shared_ptr<Runtime> Runtime::make_rank(int rank) const {
         .with_key("comm.backend");
   }
   if (ranks_.run() == nullptr) {
-    throw Error(Code::kFailedPrecondition, "the run has one rank: parallel.data is 1")
+    throw Error(Code::kFailedPrecondition,
+                "the run has one rank: parallel.data and parallel.tensor are 1")
         .with_key("parallel.data");
   }
   RuntimeSeams seams;

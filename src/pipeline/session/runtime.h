@@ -63,6 +63,7 @@ class Runtime {
   // The ranks of the run. Another rank has the same options and services of the host.
   const RunRanks& ranks() const { return ranks_; }
   DataRanks data_ranks() { return ranks_.data(); }
+  TensorRanks tensor_ranks() { return ranks_.tensor(); }
   std::shared_ptr<Runtime> make_rank(int rank) const;
   Logger& logger() { return logger_; }
   Tracer& tracer() { return tracer_; }

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/error.h"
+#include "model/whole_tensors.h"
 
 namespace rl {
 namespace {
@@ -18,17 +18,15 @@ struct RowsOfTensor {
   std::span<float> out;
 };
 
-void read_rows(const Model& model, const TensorList& trained, const RowsOfTensor& rows) {
-  const int64_t first = rows.first_row * rows.tensor.cols();
-  const auto is_it = [&](const auto& t) { return t.name == rows.tensor.name; };
-  if (const auto at = std::ranges::find_if(trained, is_it); at != trained.end()) {
-    const auto out = std::as_writable_bytes(rows.out);
-    return at->bytes.part(static_cast<uint64_t>(first) * sizeof(float), out.size()).read(out);
-  }
-  const auto& all = model.layout().parameters();
-  const auto at = std::ranges::find_if(all, is_it);
-  RL_CHECK(at != all.end());
-  model.masters().part(at->offset + first, static_cast<int64_t>(rows.out.size())).read(rows.out);
+void read_trained_rows(const Model& model, const TensorList& trained, const RowsOfTensor& rows) {
+  const auto read = [&](const Parameter& p, int64_t first, std::span<float> to) {
+    const auto at = std::ranges::find(trained, p.name, &StateTensor::name);
+    if (at == trained.end())
+      return model.masters().part(p.offset + first, static_cast<int64_t>(to.size())).read(to);
+    const auto out = std::as_writable_bytes(to);
+    at->bytes.part(static_cast<uint64_t>(first) * sizeof(float), out.size()).read(out);
+  };
+  read_rows(model.layout(), rows.tensor, rows.first_row, read, rows.out);
 }
 
 }  // namespace
@@ -41,7 +39,7 @@ void add_hf_model(const LoadedModel& loaded, CheckpointDraft& draft) {
                       trained = draft.models.front().arrays.front().tensors](
                          FileSystem& fs, const std::string& dir) {
     const auto reader = [&](const TensorInfo& tensor, int64_t first_row, std::span<float> out) {
-      read_rows(model, trained, {tensor, first_row, out});
+      read_trained_rows(model, trained, {tensor, first_row, out});
     };
     save_hf_directory(fs, dir, model.config(), reader, options);
   };

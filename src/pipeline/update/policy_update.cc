@@ -420,11 +420,6 @@ CheckpointDraft PolicyUpdate::draft_states(const CheckpointMeta& meta) {
   return draft;
 }
 
-std::string PolicyUpdate::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
-                               const CheckpointRules& rules) {
-  return write_checkpoint(fs, dir, draft_states(meta), rules);
-}
-
 CheckpointDraft PolicyUpdate::draft(const CheckpointMeta& meta) {
   CheckpointDraft draft = draft_states(meta);
   add_hf_model(model_, draft);

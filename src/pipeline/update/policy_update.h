@@ -117,9 +117,7 @@ class PolicyUpdate {
   // wait for a draft, and hear if none was made (Trainer::has_states_in_parts).
   void make_checkpoint(FunctionRef<void()> write);
   void give_states(const CheckpointContents& contents);
-  // A checkpoint of policy and critic (Trainer::save, Trainer::load).
-  std::string save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
-                   const CheckpointRules& rules);
+  // A checkpoint of policy and critic (Trainer::load).
   void load(FileSystem& fs, const std::string& path, const std::string& config_digest);
   // What write_checkpoint writes. Its tensors are those of the models, which nothing may change
   // meanwhile.

@@ -60,8 +60,11 @@ std::string TrainerSession::save_steady(const Checkpoint& checkpoint) {
                                         trainer_identity(impl_->settings, impl_->plan, *model_)});
   const CheckpointRules rules{.keep_last = checkpoint.keep_last,
                               .replace_existing = checkpoint.replace_existing};
+  // Ranks that divide the model make it together, and the first of them writes it.
+  const CheckpointDraft draft = impl_->update.draft(meta);
+  if (model_->model().tensor_ranks().rank() != 0) return checkpoint_path(checkpoint.dir, meta.step);
   end_other_branch(fs, checkpoint, meta.step);
-  std::string path = impl_->update.save(fs, checkpoint.dir, meta, rules);
+  std::string path = write_checkpoint(fs, checkpoint.dir, draft, rules);
   impl_->events.send<CheckpointEvent>([&](CheckpointEvent& event) {
     event.step = impl_->steps;
     event.path = path;

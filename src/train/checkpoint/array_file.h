@@ -57,8 +57,13 @@ FileMark array_mark(const TensorList& tensors);
 // Error(kDataLoss) naming the file, what was expected and what was found.
 void verify_file(FileSystem& fs, const std::string& path, const FileMark& expected);
 
-// Error(kIncompatible) unless the file holds exactly these tensors; their bytes are not read.
-void check_array_file(FileSystem& fs, const std::string& path, const TensorList& tensors);
+// Error(kIncompatible) unless the file holds exactly these tensors, or these among `count`; their
+// bytes are not read.
+void check_array_file(FileSystem& fs, const std::string& path, const TensorList& tensors,
+                      size_t count);
+inline void check_array_file(FileSystem& fs, const std::string& path, const TensorList& tensors) {
+  check_array_file(fs, path, tensors, tensors.size());
+}
 // The same for the layout's trained tensors in fp32.
 void check_array_file(FileSystem& fs, const std::string& path, const WeightLayout& layout);
 // Fills the tensors' bytes.

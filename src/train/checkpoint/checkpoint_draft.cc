@@ -22,7 +22,7 @@ FrozenMark frozen_mark(const CheckpointArrays& a) {
 
 ModelDraft draft_model(const TrainerCounters& counters, const CheckpointArrays& arrays,
                        const CheckpointContents& contents, bool is_policy) {
-  ModelDraft draft{counters, frozen_mark(arrays), {}};
+  ModelDraft draft{counters, frozen_mark(arrays), {}, {}};
   if (contents.model || (contents.hf_model && is_policy)) {
     draft.arrays.push_back(
         {kMasters, trained_tensors(*arrays.layout, {arrays.masters, &Parameter::offset})});

@@ -83,6 +83,8 @@ struct ModelDraft {
   TrainerCounters counters;
   FrozenMark frozen;
   std::vector<StateArray> arrays;  // those that the contents need
+  // Memory of the pieces that other ranks have (rank_pieces.h).
+  std::vector<std::shared_ptr<std::vector<std::byte>>> gathered = {};
 };
 
 struct CheckpointDraft {

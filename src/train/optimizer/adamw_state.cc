@@ -218,24 +218,44 @@ Values AdamwState::all_gradients() const {
 
 void AdamwState::sum_over_ranks() { shards_.reduce(all_gradients()); }
 
-double AdamwState::gradient_norm() {
+double AdamwState::gradient_norm(const TensorRanks& ranks) {
+  if (layout_.sections().size() > 1) return norm_of_sections(ranks);
   const rl::Piece places = shards_.complete_chunks(all_gradients());
-  square_chunks(places);
+  square_chunks(places, 0);
   double sum = 0;
   for (const double s : shards_.join_chunk_sums(chunk_sums_, places)) sum += s;
   return std::sqrt(sum);
 }
 
-// In bf16 piece by piece, whole chunks.
-void AdamwState::square_chunks(rl::Piece places) {
+// What all ranks have counts once, then each part in order.
+double AdamwState::norm_of_sections(const TensorRanks& ranks) {
+  const auto squared_norm_of = [&](const LayoutSection& section) {
+    const auto begin = static_cast<uint64_t>(section.gradient);
+    square_chunks({begin, begin + static_cast<uint64_t>(section.gradients)}, section.gradient);
+    const auto chunks = static_cast<size_t>(num_optimizer_chunks(section.gradients));
+    double sum = 0;
+    for (const double s : std::span(chunk_sums_).first(chunks)) sum += s;
+    return sum;
+  };
+  const std::vector<LayoutSection>& sections = layout_.sections();
+  double sum = squared_norm_of(sections.front());
+  std::vector<double> parts;
+  for (size_t i = 1; i < sections.size(); ++i) parts.push_back(squared_norm_of(sections[i]));
+  for (const double part : ranks.gather(parts)) sum += part;
+  return std::sqrt(sum);
+}
+
+// In bf16 piece by piece, whole chunks. The first sum is that of the chunk at `origin`.
+void AdamwState::square_chunks(rl::Piece places, int64_t origin) {
   const auto end = static_cast<int64_t>(places.end);
   const int64_t most = rounded_ ? rounded_->piece() : static_cast<int64_t>(places.count());
   double sum = 0;
   for (auto first = static_cast<int64_t>(places.begin); first < end; first += most) {
     const int64_t count = std::min(most, end - first);
-    const std::span<double> sums = std::span(chunk_sums_)
-                                       .subspan(static_cast<size_t>(first / kOptimizerChunk),
-                                                static_cast<size_t>(num_optimizer_chunks(count)));
+    const std::span<double> sums =
+        std::span(chunk_sums_)
+            .subspan(static_cast<size_t>((first - origin) / kOptimizerChunk),
+                     static_cast<size_t>(num_optimizer_chunks(count)));
     const float* const values =
         rounded_ ? rounded_->widened(first, count) : gradients().data() + first;
     squared_norm(compute_, {values, count, sums, sum});

@@ -13,6 +13,7 @@
 #include "algo/optimizers/adamw.h"
 #include "core/arena.h"
 #include "model/gradient_sink.h"
+#include "model/tensor_ranks.h"
 #include "model/weights.h"
 #include "ops/compute.h"
 #include "ops/device_floats.h"
@@ -80,8 +81,9 @@ class AdamwState {
   // Afterwards each rank has the sums of all ranks' gradients, in rank order: of fp32 in fp32, of
   // bf16 in fp32 and rounded once. With Shards::divides_gradients those of its piece alone.
   void sum_over_ranks();
-  // Global norm; chunk sums are added in order. The ranks make this call together.
-  double gradient_norm();
+  // Global norm; chunk sums are added in order. The ranks make this call together; `ranks` are
+  // those that have the other parts of the layout's split.
+  double gradient_norm(const TensorRanks& ranks = {});
   // Updates these runs of the masters, or this rank's part of them; all else keeps its bits.
   // number: of the optimizer step, for random numbers.
   void update(const AdamwStep& step, int64_t number, std::span<const TrainedRun> runs,
@@ -110,7 +112,8 @@ class AdamwState {
   Operands fetch(const TrainedRun& run, const float* masters, int64_t buffer);
   void update_on_device(const Update& update, const TrainedRun& run);
   void update_on_host(const Update& update, std::span<const TrainedRun> runs);
-  void square_chunks(rl::Piece places);
+  void square_chunks(rl::Piece places, int64_t origin);
+  double norm_of_sections(const TensorRanks& ranks);
   Values all_gradients() const;
   void add_tensors(const Parameter& p, StateArray& first, StateArray& second) const;
 

@@ -23,12 +23,14 @@ void prepare_gradients(const Model& model, const WeightLayout& layout, int64_t s
     });
   };
   for (int64_t l = 0; l < model.config().layers; ++l) {
-    const LayerOffsets& at = layout.layer(l);
     const ProductRules rules = forward_rules(model.config(), 0, l);
-    prepare(at.qkv, rules.qkv);
-    prepare(at.o, rules.o);
-    prepare(at.gate_up, rules.gate_up);
-    prepare(at.down, rules.down);
+    for (int64_t part = 0; part < layout.split().count; ++part) {
+      const LayerOffsets& at = layout.layer(l, part);
+      prepare(at.qkv, rules.qkv);
+      prepare(at.o, rules.o);
+      prepare(at.gate_up, rules.gate_up);
+      prepare(at.down, rules.down);
+    }
   }
   if (!model.config().scalar_head) prepare(layout.head(), forward_rules(model.config()).head);
 }
@@ -106,7 +108,7 @@ void Learner::sleep(bool holds_gradients) {
 void Learner::wake() { asleep_.wake(model_.compute()); }
 
 Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
-  const double norm = finite_loss ? state_.gradient_norm() : 0;
+  const double norm = finite_loss ? state_.gradient_norm(model_.tensor_ranks()) : 0;
   const double scale =
       finite_loss && std::isfinite(norm) ? grad_clip_scale(norm, options.grad_clip) : 0;
   if (!finite_loss || !std::isfinite(norm) || norm * scale > kLargestUpdateNorm) {

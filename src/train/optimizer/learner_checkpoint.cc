@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "train/checkpoint/rank_pieces.h"
 
 namespace rl {
 
@@ -18,6 +19,8 @@ CheckpointDraft draft_learners(const CheckpointMeta& meta, std::span<Learner* co
     }
     draft.models.push_back(draft_model(learner->counters(), learner->arrays(), meta.contents,
                                        learner == learners.front()));
+    const Model& model = learner->model();
+    add_pieces_of_ranks(model.tensor_ranks(), model.config().split, draft.models.back());
   }
   return draft;
 }

@@ -17,7 +17,7 @@ std::string_view pattern_of(std::string_view entry) {
 
 bool matches_any(const WeightLayout& layout, std::string_view pattern) {
   for (const Parameter& p : layout.parameters()) {
-    if (matches_pattern(pattern, p.name)) return true;
+    if (matches_pattern(pattern, p.tensor())) return true;
   }
   return false;
 }
@@ -34,7 +34,7 @@ void require_matches(const WeightLayout& layout, const std::vector<std::string>&
   }
 }
 
-bool is_decayed(const std::string& name, const std::vector<std::string>& entries) {
+bool is_decayed(std::string_view name, const std::vector<std::string>& entries) {
   for (const std::string& entry : entries) {
     if (matches_pattern(pattern_of(entry), name)) return false;
   }
@@ -61,7 +61,7 @@ UpdateRuns update_runs(const WeightLayout& layout, const OptimizerOptions& optio
   for (const Parameter& p : layout.parameters()) {
     if (!p.trainable()) continue;
     const TrainedRun run{p.offset, p.gradient, p.size};
-    const bool decayed = is_decayed(p.name, options.no_decay);
+    const bool decayed = is_decayed(p.tensor(), options.no_decay);
     if (is_muon_matrix(p, options)) {
       runs.matrices.push_back({run, p.shape[0], p.shape[1], decayed});
     } else {

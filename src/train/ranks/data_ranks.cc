@@ -15,6 +15,13 @@ struct Agreement {
   uint64_t refused = 0;
 };
 
+// What all ranks say, by their number.
+std::vector<Agreement> gather(comm::Group& all, const Agreement& own) {
+  std::vector<Agreement> said(static_cast<size_t>(all.size()), own);
+  all.all_gather(values_of(std::as_writable_bytes(std::span(said))));
+  return said;
+}
+
 void require_agreement(const std::vector<Agreement>& all, int own) {
   for (size_t r = 0; r < all.size(); ++r) {
     if (all[r].refused == 0) continue;
@@ -109,7 +116,7 @@ void DataRanks::visit_parts(uint64_t own_bytes, FunctionRef<void(PartVisitor vis
 }
 
 void DataRanks::agree(FunctionRef<void()> check, FunctionRef<uint64_t()> digest) const {
-  if (alone()) return check();
+  if (!has_others()) return check();
   std::exception_ptr refusal;
   Agreement own;
   try {
@@ -119,15 +126,17 @@ void DataRanks::agree(FunctionRef<void()> check, FunctionRef<uint64_t()> digest)
     refusal = std::current_exception();
     own.refused = 1;
   }
-  const std::vector<Agreement> all = gather(own);
+  const std::vector<Agreement> all = rl::gather(*all_, own);
   if (refusal != nullptr) std::rethrow_exception(refusal);
-  require_agreement(all, rank());
+  require_agreement(all, all_->rank());
 }
 
-void DataRanks::refuse() const { gather(Agreement{.refused = 1}); }
+void DataRanks::refuse() const {
+  if (has_others()) rl::gather(*all_, {.refused = 1});
+}
 
 void DataRanks::fail(const char* why) const {
-  if (!alone()) transport_->fail(why);
+  if (has_others()) transport_->fail(why);
 }
 
 }  // namespace rl

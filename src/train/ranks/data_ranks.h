@@ -22,11 +22,17 @@ class DataRanks {
  public:
   DataRanks() = default;  // one rank
   // Both outlive it.
-  DataRanks(comm::Group& group, Transport& transport) : group_(&group), transport_(&transport) {}
+  DataRanks(comm::Group& group, Transport& transport) : DataRanks(group, group, transport) {}
+  // all: of the ranks that compute parts, and of those that divide the model with them. They too
+  // are given the whole batch, agree on it, and fail together.
+  DataRanks(comm::Group& group, comm::Group& all, Transport& transport)
+      : group_(&group), all_(&all), transport_(&transport) {}
 
   int rank() const { return group_ != nullptr ? group_->rank() : 0; }
   int size() const { return group_ != nullptr ? group_->size() : 1; }
   bool alone() const { return size() == 1; }
+  // Whether other ranks take part in its steps, in whatever way.
+  bool has_others() const { return all_ != nullptr && all_->size() > 1; }
 
   // What each rank has, by rank.
   template <typename T>
@@ -85,6 +91,7 @@ class DataRanks {
   void send_part(FunctionRef<void(PartVisitor visit)> read) const;
 
   comm::Group* group_ = nullptr;  // null: one rank
+  comm::Group* all_ = nullptr;
   Transport* transport_ = nullptr;
 };
 
@@ -92,7 +99,7 @@ class DataRanks {
 // their run too.
 template <typename Call>
 auto run_together(const DataRanks& ranks, const Call& call) {
-  if (ranks.alone()) return call();
+  if (!ranks.has_others()) return call();
   try {
     return call();
   } catch (const RankError&) {

@@ -1,0 +1,72 @@
+// A piece of columns is read row by row.
+#include "model/whole_tensors.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace rl {
+namespace {
+
+WeightLayout layout_of_all(const Model& model) {
+  ModelConfig config = model.config();
+  config.split.first = 0;
+  config.split.count = config.split.parts;
+  return WeightLayout(config);
+}
+
+struct WantedRows {
+  int64_t first, count, columns;
+  std::span<float> out;
+};
+
+// What the piece has of the rows.
+void read_piece(const Parameter& p, const WantedRows& wanted, PieceReader read) {
+  const int64_t begin = std::max(wanted.first, p.first_row);
+  const int64_t end = std::min(wanted.first + wanted.count, p.first_row + p.rows());
+  if (begin >= end) return;
+  const auto to = [&](int64_t row, int64_t count) {
+    return wanted.out.subspan(
+        static_cast<size_t>((row - wanted.first) * wanted.columns + p.first_column),
+        static_cast<size_t>(count));
+  };
+  const int64_t first = (begin - p.first_row) * p.columns();
+  if (p.columns() == wanted.columns)
+    return read(p, first, to(begin, (end - begin) * wanted.columns));
+  for (int64_t row = begin; row < end; ++row)
+    read(p, (row - p.first_row) * p.columns(), to(row, p.columns()));
+}
+
+}  // namespace
+
+void read_rows(const WeightLayout& layout, const TensorInfo& tensor, int64_t first_row,
+               PieceReader read, std::span<float> out) {
+  const WantedRows wanted{first_row, static_cast<int64_t>(out.size()) / tensor.cols(),
+                          tensor.cols(), out};
+  bool known = false;
+  for (const Parameter& p : layout.parameters()) {
+    if (p.tensor() != tensor.name) continue;
+    known = true;
+    read_piece(p, wanted, read);
+  }
+  RL_CHECK(known);
+}
+
+WholeTensors::WholeTensors(const Model& model) : model_(model), layout_(layout_of_all(model)) {
+  if (model.tensor_ranks().size() == 1) return;
+  std::vector<float> own(static_cast<size_t>(model.layout().total()));
+  model.masters().read(own);
+  gathered_ = model.tensor_ranks().gather_sections(own, model.layout(), &LayoutSection::master,
+                                                   &LayoutSection::masters);
+}
+
+void WholeTensors::read(const TensorInfo& tensor, int64_t first_row, std::span<float> out) const {
+  const auto piece = [&](const Parameter& p, int64_t first, std::span<float> to) {
+    if (gathered_.empty())
+      return model_.masters().part(p.offset + first, static_cast<int64_t>(to.size())).read(to);
+    std::copy_n(gathered_.begin() + p.offset + first, to.size(), to.begin());
+  };
+  read_rows(layout_, tensor, first_row, piece, out);
+}
+
+}  // namespace rl

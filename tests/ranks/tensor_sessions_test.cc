@@ -1,0 +1,184 @@
+// Ranks that divide a model, as a host has them: the calls of trainers and engines that they make
+// together give what one rank with the same parts gives.
+#include <gtest/gtest.h>
+
+#include "../pipeline/option_looks.h"
+#include "../pipeline/rank_rig.h"
+#include "pipeline/config/run_options.h"
+#include "pipeline/plan/planner.h"
+#include "support/expect_error.h"
+
+namespace rl::testing {
+namespace {
+
+OptionSet options_of(const TempDir& dir, int tensor, int data = 1,
+                     const std::vector<std::string>& assignments = {}) {
+  OptionSet o = tiny_options(dir);
+  o.set_i64("parallel.reduction_parts", 2);
+  o.set_i64("parallel.tensor", tensor);
+  o.set_i64("parallel.data", data);
+  for (const std::string& a : assignments) o.set_assignment(a);
+  return o;
+}
+
+// The metrics of two steps but for times, and of each how the ranks' values are equal.
+std::string two_steps_metrics(RankParts& parts) {
+  const std::vector<SamplePtr> batch = host_batch(parts.trainer);
+  std::string out;
+  for (int i = 0; i < 2; ++i) out += parts.trainer.step(batch).without_times().to_json() + "\n";
+  return out;
+}
+
+TEST(TensorSessions, TrainAsOneRankDoes) {
+  const TempDir dir;
+  const std::vector<std::vector<std::string>> cases = {
+      {},
+      {"algo.advantage=gae", "critic.optimizer.lr=1e-3"},
+      {"algo.kl.where=loss", "algo.kl.coef=0.1"},
+      {"optimizer.ema=0.9", "optimizer.no_decay=norms,*.o_proj.weight",
+       "optimizer.weight_decay=0.1"}};
+  for (const auto& assignments : cases) {
+    SCOPED_TRACE(assignments.empty() ? "" : assignments[0]);
+    const std::string one = on_trainers(options_of(dir, 1, 1, assignments), two_steps_metrics)[0];
+    for (const std::string& rank :
+         on_trainers(options_of(dir, 2, 1, assignments), two_steps_metrics))
+      EXPECT_EQ(rank, one);
+  }
+}
+
+TEST(TensorSessions, GroupsOfRanksTrainTogether) {
+  const TempDir dir;
+  const std::string two = on_trainers(options_of(dir, 1, 2), two_steps_metrics)[0];
+  const std::vector<std::string> four = on_trainers(options_of(dir, 2, 2), two_steps_metrics);
+  ASSERT_EQ(four.size(), 4u);
+  for (const std::string& rank : four) EXPECT_EQ(rank, two);
+}
+
+// The samples of engines that step together, of prompts of many lengths.
+std::string generate_on(const std::shared_ptr<Runtime>& runtime) {
+  const OptionSet& o = runtime->options();
+  EngineSession engine(LoadedModel::open(runtime, o, PlanUse::kGenerate), for_session(o));
+  for (const int32_t length : {20, 3, 17, 9}) {
+    std::vector<int32_t> prompt;
+    for (int32_t i = 0; i < length; ++i) prompt.push_back((length + 7 * i) % 256);
+    engine.submit(request_of(o, prompt, 3, 12));
+  }
+  engine.run();
+  std::string out;
+  for (const SamplePtr& s : engine.take_finished()) out += text_of(*s);
+  return out;
+}
+
+TEST(TensorSessions, GenerateAsOneRankDoes) {
+  const TempDir dir;
+  std::vector<std::vector<std::string>> texts;
+  for (const int tensor : {1, 2}) {
+    std::vector<std::string> out(static_cast<size_t>(tensor));
+    run_ranks(make_ranks(options_of(dir, tensor)), [&](std::shared_ptr<Runtime> runtime) {
+      out[static_cast<size_t>(runtime->ranks().rank())] = generate_on(runtime);
+    });
+    texts.push_back(out);
+  }
+  EXPECT_FALSE(texts[0][0].empty());
+  EXPECT_EQ(texts[1][0], texts[0][0]);
+  EXPECT_EQ(texts[1][1], texts[0][0]);
+}
+
+// Two ranks save after a step, one rank and two go on.
+TEST(TensorSessions, ACheckpointIsTheSameForOneRankAndTwo) {
+  const TempDir dir;
+  std::string path;
+  const auto save = [&](RankParts& parts) {
+    parts.trainer.step(host_batch(parts.trainer));
+    const std::string saved = parts.trainer.save(
+        {.dir = dir.file("saved"), .host = "", .keep_last = 0, .replace_existing = false});
+    if (parts.rank == 0) path = saved;
+    return parts.trainer.step(host_batch(parts.trainer)).without_times().to_json();
+  };
+  const std::vector<std::string> uninterrupted = on_trainers(options_of(dir, 2), save);
+  EXPECT_EQ(uninterrupted[1], uninterrupted[0]);
+  const auto resume = [&](RankParts& parts) {
+    parts.trainer.load(path);
+    return parts.trainer.step(host_batch(parts.trainer)).without_times().to_json();
+  };
+  for (const int tensor : {1, 2}) {
+    for (const std::string& rank : on_trainers(options_of(dir, tensor), resume))
+      EXPECT_EQ(rank, uninterrupted[0]) << tensor;
+  }
+  OptionSet undivided = options_of(dir, 1);
+  undivided.set_i64("parallel.reduction_parts", 1);
+  const Error e = expect_error(Code::kIncompatible, [&] { on_trainers(undivided, resume); });
+  EXPECT_TRUE(contains(e.message, "parallel.reduction_parts")) << e.message;
+}
+
+TEST(TensorSessions, ABatchThatOneRankRefusesIsRefusedByAll) {
+  const TempDir dir;
+  const auto work = [](RankParts& parts) {
+    std::vector<SamplePtr> batch = host_batch(parts.trainer);
+    const std::vector<SamplePtr> good = batch;
+    if (parts.rank == 1) {
+      auto wrong = std::make_shared<Sample>(*batch[3]);
+      wrong->ids[0] = 1 << 20;
+      batch[3] = wrong;
+    }
+    const Code code = parts.rank == 1 ? Code::kOutOfRange : Code::kFailedPrecondition;
+    const Error e = expect_error(code, [&] { parts.trainer.step(batch); });
+    EXPECT_TRUE(parts.rank == 1 || e.location == "rank 1") << e.location;
+    return parts.trainer.step(good).without_times().to_json();
+  };
+  const std::vector<std::string> steps = on_trainers(options_of(dir, 2), work);
+  EXPECT_EQ(steps[0], steps[1]);
+}
+
+TEST(TensorSessions, ARankThatEndsIsNamed) {
+  const TempDir dir;
+  const auto work = [](RankParts& parts) {
+    const std::vector<SamplePtr> batch = host_batch(parts.trainer);
+    if (parts.rank == 1) return std::string();
+    try {
+      parts.trainer.step(batch);
+    } catch (const RankError& e) {
+      return e.location;
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(on_trainers(options_of(dir, 2), work), (std::vector<std::string>{"rank 1", ""}));
+}
+
+TEST(TensorSessions, ASizeThatDoesNotDivideThePartsIsRefusedWithTheValueToSet) {
+  const TempDir dir;
+  const Error e = expect_error(Code::kConflict, [&] { Runtime(options_of(dir, 3)); });
+  EXPECT_EQ(e.key, "parallel.tensor");
+  EXPECT_EQ(e.expected, "parallel.reduction_parts = 3");
+  OptionSet o = options_of(dir, 1);
+  o.set_i64("parallel.reduction_parts", 3);
+  const auto runtime = std::make_shared<Runtime>(o);
+  const Error heads =
+      expect_error(Code::kIncompatible, [&] { LoadedModel::open(runtime, o, PlanUse::kTrain); });
+  EXPECT_EQ(heads.key, "parallel.reduction_parts");
+  EXPECT_TRUE(contains(heads.message, "4 attention heads")) << heads.message;
+}
+
+TEST(TensorSessions, APipelineIsRefused) {
+  const TempDir dir;
+  const auto runtime = std::make_shared<Runtime>(options_of(dir, 2));
+  const auto model = LoadedModel::open(runtime, runtime->options(), PlanUse::kPipeline);
+  const Error e = expect_error(
+      Code::kUnsupported, [&] { check_for_use(*model, runtime->options(), PlanUse::kPipeline); });
+  EXPECT_EQ(e.key, "parallel.tensor");
+}
+
+TEST(TensorSessions, EachRankPlansItsPart) {
+  const TempDir dir;
+  const auto arena = [&](int tensor, const char* name) {
+    const MemoryPlan plan = plan_memory(options_of(dir, tensor), real_fs(), PlanUse::kTrain);
+    const auto at = std::ranges::find(plan.arenas, std::string_view(name), &PlanEntry::name);
+    return at == plan.arenas.end() ? 0 : at->bytes;
+  };
+  for (const char* name : {"master weights", "gradients", "optimizer states"}) {
+    EXPECT_LT(arena(2, name), arena(1, name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace rl::testing

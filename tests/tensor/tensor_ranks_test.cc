@@ -1,0 +1,210 @@
+// Models whose layers are divided: ranks that have some parts each have the bits of one rank that
+// has all of them, in forward, gradients, optimizer steps and decode, and an undivided model's
+// values but for the order of sums.
+#include "model/tensor_ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "support/compute_dtypes.h"
+#include "support/expect_error.h"
+#include "tensor/tensor_rig.h"
+#include "train/engine_samples.h"
+
+namespace rl::testing {
+namespace {
+
+// What a rank sees of a run.
+struct Outcome {
+  std::vector<float> logprobs;   // of samples that it computes, before the first step
+  std::vector<float> gradients;  // of the first step, of what it has
+  std::vector<float> masters;    // after the last, as files have them
+  std::vector<double> norms;
+  std::optional<WeightLayout> layout;
+};
+
+constexpr int kSteps = 3;
+
+Outcome train(TrainRig& rig) {
+  Outcome out;
+  out.layout.emplace(rig.trainer->layout());
+  for (unsigned step = 0; step < kSteps; ++step) {
+    std::vector<Sample> samples = random_samples(8, rig.model().config().vocab, 11 + step);
+    store_logprobs(rig, samples);
+    for (const Sample& s : samples)
+      out.logprobs.insert(out.logprobs.end(), s.logprobs.begin(), s.logprobs.end());
+    const TrainMetrics metrics = rig.trainer->step(with_advantages(samples));
+    EXPECT_EQ(metrics.logprob_max_abs_diff, 0);
+    EXPECT_EQ(metrics.optimizer_steps, 1);
+    out.norms.push_back(metrics.grad_norm);
+    if (step == 0) out.gradients = rig.gradients();
+  }
+  out.masters = all_weights(rig.model(), WholeTensors(rig.model()));
+  return out;
+}
+
+std::vector<Outcome> train_on(const Division& d, const RigOptions& rig,
+                              const TrainerOptions& options = options_of()) {
+  std::vector<Outcome> out(static_cast<size_t>(d.ranks));
+  on_ranks(d, rig, options,
+           [&](TrainRig& r, int rank) { out[static_cast<size_t>(rank)] = train(r); });
+  return out;
+}
+
+std::vector<float> section_of(const Outcome& o, size_t index) {
+  const LayoutSection& s = o.layout->sections()[index];
+  const auto begin = o.gradients.begin() + s.gradient;
+  return {begin, begin + s.gradients};
+}
+
+void expect_same_as_one(const std::vector<Outcome>& ranks, const Outcome& one) {
+  for (const Outcome& rank : ranks) {
+    EXPECT_TRUE(same_bits(rank.logprobs, one.logprobs));
+    EXPECT_EQ(rank.norms, one.norms);
+    EXPECT_TRUE(same_bits(rank.masters, one.masters));
+    EXPECT_TRUE(same_bits(section_of(rank, 0), section_of(one, 0)));
+    const TensorSplit& split = rank.layout->split();
+    for (int64_t p = 0; p < split.count; ++p) {
+      EXPECT_TRUE(same_bits(section_of(rank, static_cast<size_t>(1 + p)),
+                            section_of(one, static_cast<size_t>(1 + split.first + p))));
+    }
+  }
+}
+
+class TensorRanksTest : public ::testing::TestWithParam<Dtype> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Dtype::kBf16 && !cpu_has_bf16_dot())
+      GTEST_SKIP() << "this CPU has no bf16 dot product";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Dtypes, TensorRanksTest, ::testing::Values(Dtype::kF32, Dtype::kBf16));
+
+TEST_P(TensorRanksTest, FixturesHaveTheBitsOfOneRank) {
+  for (const char* model : {"llama", "smollm2", "qwen2", "qwen3", "gemma3", "mistral"}) {
+    SCOPED_TRACE(model);
+    const RigOptions rig{.model = model, .compute = GetParam()};
+    const std::vector<Outcome> one = train_on({2, 1}, rig);
+    expect_same_as_one(train_on({2, 2}, rig), one[0]);
+    const Outcome whole = train_on({1, 1}, rig)[0];
+    const double bound = GetParam() == Dtype::kF32 ? 1e-5 : 2e-2;
+    EXPECT_LT(relative_l2(one[0].logprobs, whole.logprobs), bound);
+    EXPECT_NEAR(one[0].norms[0], whole.norms[0], 10 * bound * whole.norms[0]);
+  }
+}
+
+TEST_P(TensorRanksTest, EverySizeThatDividesThePartsHasTheSameBits) {
+  for (const bool normed : {false, true}) {
+    SCOPED_TRACE(normed ? "normed" : "biased");
+    const LayeredSource source(twelve_heads(normed));
+    const RigOptions rig{.compute = GetParam(), .source = &source};
+    for (const int64_t parts : {3, 4}) {
+      const Outcome one = train_on({parts, 1}, rig)[0];
+      for (const int64_t ranks : {2, 3, 4}) {
+        if (parts % ranks != 0) continue;
+        SCOPED_TRACE(str(ranks, " ranks of ", parts, " parts"));
+        expect_same_as_one(train_on({parts, ranks}, rig), one);
+      }
+    }
+  }
+}
+
+TEST_P(TensorRanksTest, RecomputedLayersHaveTheSameBits) {
+  const LayeredSource source(twelve_heads(true));
+  const RigOptions rig{.compute = GetParam(), .source = &source};
+  const Outcome kept = train_on({3, 1}, rig)[0];
+  TrainerOptions options = options_of();
+  options.activations.granularity = RecomputeGranularity::kFull;
+  expect_same_as_one(train_on({3, 1}, rig, options), kept);
+  expect_same_as_one(train_on({3, 3}, rig, options), kept);
+}
+
+// Prefill in chunks, decode and a training forward, all of them divided.
+TEST_P(TensorRanksTest, RanksSampleTheSameTokens) {
+  for (const bool normed : {false, true}) {
+    SCOPED_TRACE(normed ? "normed" : "biased");
+    const LayeredSource source(twelve_heads(normed));
+    const RigOptions rig{.compute = GetParam(), .source = &source};
+    const auto generate = [&](const Division& d) {
+      std::vector<std::vector<Sample>> out(static_cast<size_t>(d.ranks));
+      TrainerOptions options = options_of();
+      options.max_tokens = 128;
+      on_ranks(d, rig, options, [&](TrainRig& r, int rank) {
+        std::vector<Sample> samples = sample_with_engine(r.model(), {4, 8, 1.0f});
+        const std::vector<Sample> sampled = samples;
+        store_logprobs(r, samples);
+        for (size_t i = 0; i < samples.size(); ++i)
+          EXPECT_TRUE(same_bits(samples[i].logprobs, sampled[i].logprobs));
+        out[static_cast<size_t>(rank)] = samples;
+      });
+      return out;
+    };
+    const std::vector<Sample> one = generate({4, 1})[0];
+    for (const int64_t ranks : {2, 4}) {
+      for (const std::vector<Sample>& rank : generate({4, ranks})) {
+        ASSERT_EQ(rank.size(), one.size());
+        for (size_t i = 0; i < one.size(); ++i) {
+          EXPECT_EQ(rank[i].ids, one[i].ids);
+          EXPECT_TRUE(same_bits(rank[i].logprobs, one[i].logprobs));
+        }
+      }
+    }
+  }
+}
+
+// 9 heads, 3 KV heads and 1536 MLP units, in the dtype that users run. Needs RL_SMOLLM2_GGUF
+// (scripts/fetch_model.sh gets the file).
+TEST(TensorRanks, SmolLM2HasTheBitsOfOneRankOnThree) {
+  const char* path = std::getenv("RL_SMOLLM2_GGUF");
+  if (path == nullptr) GTEST_SKIP() << "RL_SMOLLM2_GGUF is not set: the model file is not here";
+  const Dtype compute = cpu_has_bf16_dot() ? Dtype::kBf16 : Dtype::kF32;
+  const auto logprobs_on = [&](const Division& d) {
+    std::vector<std::vector<float>> out(static_cast<size_t>(d.ranks));
+    on_ranks(d, {.model = path, .compute = compute}, options_of(), [&](TrainRig& r, int rank) {
+      std::vector<Sample> samples = random_samples(4, r.model().config().vocab, 5);
+      store_logprobs(r, samples);
+      r.trainer->step(with_advantages(samples));
+      store_logprobs(r, samples);
+      for (const Sample& s : samples) {
+        std::vector<float>& own = out[static_cast<size_t>(rank)];
+        own.insert(own.end(), s.logprobs.begin(), s.logprobs.end());
+      }
+    });
+    return out;
+  };
+  const std::vector<float> one = logprobs_on({3, 1})[0];
+  EXPECT_FALSE(one.empty());
+  for (const std::vector<float>& rank : logprobs_on({3, 3})) EXPECT_TRUE(same_bits(rank, one));
+}
+
+// Two groups of two ranks: each computes half of a batch with half of the model.
+TEST(TensorRanks, GroupsShareABatch) {
+  const LayeredSource source(twelve_heads(true));
+  const auto run = [&](const Division& d, int groups) {
+    std::vector<Outcome> out(static_cast<size_t>(d.ranks) * static_cast<size_t>(groups));
+    run_local_ranks(static_cast<int>(out.size()), [&](std::shared_ptr<Transport> transport) {
+      const int size = static_cast<int>(out.size());
+      const Mesh mesh({.tensor = static_cast<int>(d.ranks), .data = groups}, size,
+                      transport->rank());
+      comm::Group tensor(transport, mesh, Axis::kTensor, {kLongNs});
+      comm::Group data(transport, mesh, Axis::kData, {kLongNs}), all(transport, {kLongNs});
+      const int64_t count = d.parts / d.ranks;
+      RigOptions rig{.ranks = DataRanks(data, all, *transport),
+                     .split = {d.parts, tensor.rank() * count, count},
+                     .source = &source};
+      if (d.ranks > 1) rig.tensor = TensorRanks(tensor);
+      TrainRig r(rig, options_of());
+      out[static_cast<size_t>(transport->rank())] = train(r);
+    });
+    return out;
+  };
+  const std::vector<Outcome> one = run({4, 1}, 2), ranks = run({4, 2}, 2);
+  expect_same_as_one(one, one[0]);
+  expect_same_as_one(ranks, one[0]);
+  const Outcome alone = train_on({4, 1}, {.source = &source})[0];
+  EXPECT_LT(relative_l2(one[0].gradients, alone.gradients), 1e-6);
+}
+
+}  // namespace
+}  // namespace rl::testing
