@@ -2976,9 +2976,9 @@ typedef struct rl_store {
 RL_API void rl_store_init(rl_store* store, size_t size);
 
 /* Creates a buffer whose complete groups wait in a store, for processes that share it: some put,
- * one takes. It is the one of a host, or with store NULL the directory buffer.store_path, with which
- * rl_buffer_create does the same; both are RL_CONFLICT. max_samples bounds what is here: samples of
- * incomplete groups, and those that were claimed and wait to be taken.
+ * one takes. options and store may be NULL: without a store the directory buffer.store_path is it,
+ * as for rl_buffer_create; both are RL_CONFLICT. max_samples bounds what is here: samples of
+ * incomplete groups, and those that were claimed and wait to be taken; RL_OUT_OF_RANGE as there.
  *
  * A group goes to the store once rl_buffer_put, rl_buffer_put_batch or rl_buffer_load completes it,
  * and is durable when the call returns; RL_IO if the store refuses it, and the samples of the call
