@@ -940,12 +940,6 @@ constexpr OptionCondition kConditions_comm_rank_and_comm_backend[] = {
      "gloo", "", ""},
 };
 constexpr OptionCondition kConditions_comm_rank_and_parallel_data[] = {
-    {"comm.rank", OptionCondition::kChanged,
-     "", "", ""},
-    {"parallel.data", OptionCondition::kIs,
-     "1", "", ""},
-};
-constexpr OptionCondition kConditions_comm_rank_and_parallel_data_2[] = {
     {"comm.rank", OptionCondition::kAtLeast,
      "", "parallel.data", ""},
 };
@@ -954,12 +948,6 @@ constexpr OptionCondition kConditions_comm_rendezvous_and_comm_backend[] = {
      "", "", ""},
     {"comm.backend", OptionCondition::kIsNot,
      "gloo", "", ""},
-};
-constexpr OptionCondition kConditions_comm_rendezvous_and_parallel_data[] = {
-    {"comm.rendezvous", OptionCondition::kChanged,
-     "", "", ""},
-    {"parallel.data", OptionCondition::kIs,
-     "1", "", ""},
 };
 constexpr OptionCondition kConditions_comm_timeout_ns_and_parallel_data[] = {
     {"comm.timeout_ns", OptionCondition::kChanged,
@@ -2716,17 +2704,11 @@ constexpr OptionRule kRules[] = {
      kConditions_comm_rank_and_comm_backend, 2,
      "comm.rank = {comm.rank} has no effect while comm.backend is {comm.backend}"},
     {"comm.rank", "parallel.data",
-     kConditions_comm_rank_and_parallel_data, 2,
-     "comm.rank = {comm.rank} has no effect while parallel.data is {parallel.data}"},
-    {"comm.rank", "parallel.data",
-     kConditions_comm_rank_and_parallel_data_2, 1,
+     kConditions_comm_rank_and_parallel_data, 1,
      "comm.rank is {comm.rank}, but parallel.data is {parallel.data}"},
     {"comm.rendezvous", "comm.backend",
      kConditions_comm_rendezvous_and_comm_backend, 2,
      "comm.rendezvous = {comm.rendezvous} has no effect while comm.backend is {comm.backend}"},
-    {"comm.rendezvous", "parallel.data",
-     kConditions_comm_rendezvous_and_parallel_data, 2,
-     "comm.rendezvous = {comm.rendezvous} has no effect while parallel.data is {parallel.data}"},
     {"comm.timeout_ns", "parallel.data",
      kConditions_comm_timeout_ns_and_parallel_data, 3,
      "comm.timeout_ns = {comm.timeout_ns} has no effect while parallel.data and parallel.tensor "
@@ -3012,8 +2994,8 @@ constexpr OptionRule kRules[] = {
      "{parallel.data}"},
     {"parallel.zero_stage", "parallel.data",
      kConditions_parallel_zero_stage_and_parallel_data_2, 2,
-     "parallel.zero_stage is 3, but every rank computes with all packed weights, so no rank can "
-     "have a part of the parameters alone"},
+     "parallel.zero_stage is 3, but each of the parallel.data = {parallel.data} ranks computes "
+     "with all packed weights, so none can have a part of the parameters alone"},
     {"parallel.zero_stage", "parallel.reduction_parts",
      kConditions_parallel_zero_stage_and_parallel_reduction_parts, 2,
      "parallel.zero_stage is {parallel.zero_stage}, but the ranks of a model in "
