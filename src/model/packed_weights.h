@@ -34,8 +34,11 @@ struct PackedShapes {
     PackedShape qkv, o, gate_up, down;
   };
   std::vector<Layer> layers;
-  PackedShape head;
+  PackedShape head;                     // of the forward
+  std::vector<PackedShape> head_parts;  // of the backward, one after another along the vocabulary
 };
+// The parts of a vocabulary that the head's backward computes one after another.
+ColumnSlices vocabulary_parts(const Device& device, int64_t vocab);
 PackedShapes plan_forward_shapes(const Device& device, const ModelConfig& config, Dtype compute,
                                  int64_t slice_width = 0);
 PackedShapes plan_backward_shapes(const Device& device, const ModelConfig& config, Dtype compute,
