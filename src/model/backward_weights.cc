@@ -18,7 +18,8 @@ uint64_t layer_bytes(const PackedShapes::Layer& l) {
 
 uint64_t BackwardWeights::bytes(const PackedShapes& backward, BackwardPacking packing) {
   if (packing == BackwardPacking::kResident) return packed_bytes(backward);
-  uint64_t most = backward.head.bytes;
+  uint64_t most = 0;
+  for (const PackedShape& part : backward.head_parts) most = std::max(most, part.bytes);
   const auto parts = static_cast<uint64_t>(backward.parts);
   for (const PackedShapes::Layer& l : backward.layers)
     most = std::max(most, layer_bytes(l) * parts);
@@ -31,7 +32,9 @@ BackwardWeights::BackwardWeights(const Model& model, BackwardPacking packing)
       shapes_(model.backward_shapes()),
       arena_("packed weights, backward", bytes(shapes_, packing), Touch::kLater,
              model.compute().memory()),
-      layers_(static_cast<size_t>(model.config().layers * shapes_.parts)) {}
+      layers_(static_cast<size_t>(model.config().layers * shapes_.parts)),
+      head_parts_(vocabulary_parts(model.compute().device(), model.config().vocab)),
+      head_(shapes_.head_parts.size()) {}
 
 void BackwardWeights::prepare() {
   if (packed_of_ == model_.num_packings()) return;
@@ -42,22 +45,23 @@ void BackwardWeights::prepare() {
 
 const PackedLayer& BackwardWeights::layer(int64_t l, int64_t part) {
   RL_CHECK(packed_of_ == model_.num_packings());
-  if (packing_ == BackwardPacking::kByLayer && held_ != l) {
-    held_ = kNothing;
-    pack_layer(l, arena_.data());
-    held_ = l;
-  }
+  if (must_pack(l)) pack_layer(l, arena_.data());
+  held_ = l;
   return layers_[static_cast<size_t>(l * shapes_.parts + part)];
 }
 
-const PackedMatrix& BackwardWeights::head() {
+const PackedMatrix& BackwardWeights::head(int64_t part) {
   RL_CHECK(packed_of_ == model_.num_packings());
-  if (packing_ == BackwardPacking::kByLayer && held_ != kHead) {
-    held_ = kNothing;
-    pack_head(arena_.data());
-    held_ = kHead;
-  }
-  return head_;
+  const int64_t what = model_.config().layers + part;
+  if (must_pack(what)) pack_head(part, arena_.data());
+  held_ = what;
+  return head_[static_cast<size_t>(part)];
+}
+
+bool BackwardWeights::must_pack(int64_t what) {
+  if (packing_ == BackwardPacking::kResident || held_ == what) return false;
+  held_ = kNothing;
+  return true;
 }
 
 std::byte* BackwardWeights::pack_layer(int64_t l, std::byte* to) {
@@ -77,15 +81,20 @@ std::byte* BackwardWeights::pack_layer(int64_t l, std::byte* to) {
   return to;
 }
 
-void BackwardWeights::pack_head(std::byte* to) {
-  pack_columns(model_.compute(),
-               {shapes_.head, to, head_, model_.master() + model_.layout().head()});
+void BackwardWeights::pack_head(int64_t part, std::byte* to) {
+  const auto i = static_cast<size_t>(part);
+  const int64_t first = head_parts_.first(part) * model_.config().hidden;
+  pack_columns(model_.compute(), {shapes_.head_parts[i], to, head_[i],
+                                  model_.master() + model_.layout().head() + first});
 }
 
 void BackwardWeights::pack_all() {
   std::byte* to = arena_.data();
   for (int64_t l = 0; l < model_.config().layers; ++l) to = pack_layer(l, to);
-  if (!model_.config().scalar_head) pack_head(to);
+  for (size_t part = 0; part < head_.size(); ++part) {
+    pack_head(static_cast<int64_t>(part), to);
+    to += shapes_.head_parts[part].bytes;
+  }
 }
 
 }  // namespace rl

@@ -1,6 +1,6 @@
 // Packed matrices of the backward, dx = dy W. Either all of them are resident, packed once per
-// version of the masters; or one arena holds those of one layer, or the head, packed each time the
-// backward comes to them.
+// version of the masters; or one arena holds those of one layer, or of a part of the head, packed
+// each time the backward comes to them.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -26,28 +26,32 @@ class BackwardWeights {
   // until the step's last backward.
   void prepare();
 
-  // Of the masters. What layer() and head() return holds until the next call of either.
+  // Of the masters. What layer() and head() return holds until the next call of either. The head's
+  // parts have the tokens of head_parts(): the sum over the vocabulary goes part by part.
   const PackedLayer& layer(int64_t l, int64_t part = 0);
-  const PackedMatrix& head();
+  const PackedMatrix& head(int64_t part);
+  const ColumnSlices& head_parts() const { return head_parts_; }
 
   std::span<std::byte> memory() const { return arena_.span(); }
 
  private:
   // All parts that the rank has; returns where they end.
   std::byte* pack_layer(int64_t l, std::byte* to);
-  void pack_head(std::byte* to);
+  void pack_head(int64_t part, std::byte* to);
+  bool must_pack(int64_t what);
   void pack_all();
 
-  static constexpr int64_t kNothing = -1, kHead = -2;
+  static constexpr int64_t kNothing = -1;
 
   const Model& model_;
   const BackwardPacking packing_;
   const PackedShapes shapes_;
   Arena arena_;
   std::vector<PackedLayer> layers_;
-  PackedMatrix head_;
-  uint64_t packed_of_ = 0;   // Model::num_packings() that all of it is of; 0: none
-  int64_t held_ = kNothing;  // by layer: what the arena holds
+  ColumnSlices head_parts_;
+  std::vector<PackedMatrix> head_;  // its parts
+  uint64_t packed_of_ = 0;          // Model::num_packings() that all of it is of; 0: none
+  int64_t held_ = kNothing;         // by layer: what the arena holds, parts after the layers
 };
 
 }  // namespace rl

@@ -2,6 +2,7 @@
 #include "model/head.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/error.h"
 #include "ops/compute.h"
@@ -27,9 +28,13 @@ uint64_t carve(HeadBuffers& b, const ModelConfig& c, Dtype compute, bool with_ba
       reinterpret_cast<TileStats*>(take("tile statistics", n * b.num_tiles * sizeof(TileStats)));
   b.stats = reinterpret_cast<RowStats*>(take("row statistics", n * sizeof(RowStats)));
   b.hidden = take("head input", rows * c.hidden * item);
-  b.d_logits = with_backward ? take("d logits", rows * c.vocab * item) : nullptr;
-  b.d_hidden = with_backward ? reinterpret_cast<float*>(take("d hidden", b.max_rows * c.hidden * 4))
-                             : nullptr;
+  if (!with_backward) return plan.total_bytes();
+  if (b.logit_rows < b.max_rows || b.gradient_tokens == 0) b.gradient_tokens = c.vocab;
+  b.gradient_tokens = std::min(b.gradient_tokens, c.vocab);
+  b.d_logits = take("d logits", rows * b.gradient_tokens * item);
+  const uint64_t d_hidden = static_cast<uint64_t>(b.max_rows) * c.hidden * 4;
+  b.d_hidden = reinterpret_cast<float*>(take("d hidden", d_hidden));
+  b.d_hidden_part = reinterpret_cast<float*>(take("d hidden of a part", d_hidden));
   return plan.total_bytes();
 }
 
@@ -42,9 +47,12 @@ uint64_t HeadBuffers::bytes(const ModelConfig& config, Dtype compute, const Head
 }
 HeadBuffers::HeadBuffers(const ModelConfig& config, Dtype compute, const HeadRows& rows,
                          bool with_backward, std::byte* data)
-    : max_rows(rows.chunk), logit_rows(rows.logits) {
+    : max_rows(rows.chunk), logit_rows(rows.logits), gradient_tokens(rows.gradient_tokens) {
   RL_CHECK(rows.logits == rows.chunk || rows.logits % kLogitRows == 0);
   carve(*this, config, compute, with_backward, data);
+  if (d_hidden == nullptr) return;
+  every_row.resize(static_cast<size_t>(max_rows));
+  std::iota(every_row.begin(), every_row.end(), 0);
 }
 
 void gather_rows(const Model& model, const std::byte* hidden, std::span<const int32_t> rows,
@@ -101,34 +109,98 @@ void head_scores_by_part(const Model& model, std::span<const int32_t> ids,
   });
 }
 
-void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers& b) {
-  const int64_t rows = static_cast<int64_t>(args.ids.size()), hidden = model.config().hidden;
-  Compute& compute = model.compute();
-  RL_CHECK(b.d_logits && rows <= b.max_rows);
-  const uint64_t d_row = static_cast<uint64_t>(b.vocab) * dtype_bytes(model.compute_dtype());
-  for_parts(b, rows, [&](size_t first, size_t count) {
-    const auto part = [&](auto all) { return all.subspan(first, count); };
-    if (rows > b.logit_rows) {
-      head_forward(model, model.trained(), part(args.inv_temperature), b,
-                   static_cast<int64_t>(first));
-    }
-    head_logits_backward(
-        compute,
-        {b.z, b.stats, b.vocab, part(args.ids), part(args.d_logprob), part(args.d_entropy),
-         part(args.inv_temperature),
-         args.d_tempered ? args.d_tempered + first * static_cast<size_t>(b.vocab) : nullptr,
-         b.d_logits + first * d_row});
-  });
-  const WeightLayout& layout = args.layout != nullptr ? *args.layout : model.layout();
-  if (const int64_t at = layout.gradient_of(layout.head()); at >= 0) {
-    const auto item = static_cast<int64_t>(dtype_bytes(model.compute_dtype()));
-    args.grads.add_matrix(
-        {at, b.vocab * hidden, hidden}, [&](float* to, int64_t first, int64_t count) {
-          std::byte* const columns = b.d_logits + first / hidden * item;
-          weight_gradient(compute, {columns, count / hidden, b.hidden, hidden, rows, to, b.vocab});
-        });
+namespace {
+
+// The vocabulary goes part after part: gradients of its logits, its rows of the weights' gradient,
+// and what it adds to the gradient of the hidden states.
+class HeadBackward {
+ public:
+  HeadBackward(const Model& model, const HeadBackwardArgs& args, HeadBuffers& buffers)
+      : model_(model),
+        compute_(model.compute()),
+        args_(args),
+        b_(buffers),
+        layout_(args.layout != nullptr ? *args.layout : model.layout()),
+        parts_(args.packed.head_parts()),
+        rows_(static_cast<int64_t>(args.ids.size())),
+        hidden_(model.config().hidden),
+        item_(static_cast<int64_t>(dtype_bytes(model.compute_dtype()))) {
+    RL_CHECK(b_.d_logits && rows_ <= b_.max_rows);
+    RL_CHECK(has_all_gradients() || parts_.width <= b_.gradient_tokens);
   }
-  project(compute, {args.packed.head(), b.d_logits, rows, b.d_hidden});
+
+  void run() {
+    if (has_all_gradients()) logits_again();
+    for (int64_t part = 0; part < parts_.count(); ++part) {
+      if (!has_all_gradients()) logits_gradient(part, 0, rows_);
+      weight_gradient_of(part);
+      add_to_hidden(part);
+    }
+  }
+
+ private:
+  // Logits are there for some rows at a time, so those of all tokens come first.
+  bool has_all_gradients() const { return rows_ > b_.logit_rows; }
+
+  void logits_again() {
+    for_parts(b_, rows_, [&](int64_t first, int64_t count) {
+      head_forward(model_, model_.trained(), some(args_.inv_temperature, first, count), b_, first);
+      for (int64_t part = 0; part < parts_.count(); ++part) logits_gradient(part, first, count);
+    });
+  }
+
+  template <typename T>
+  static std::span<T> some(std::span<T> all, int64_t first, int64_t count) {
+    return all.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+  }
+
+  std::byte* d_logits(int64_t part) const {
+    return has_all_gradients() ? b_.d_logits + padded_rows(b_.max_rows) * parts_.first(part) * item_
+                               : b_.d_logits;
+  }
+
+  // Of rows whose logits are there.
+  void logits_gradient(int64_t part, int64_t first, int64_t count) {
+    const int64_t tokens = parts_.size(part);
+    const float* more = args_.d_tempered != nullptr ? args_.d_tempered + first * b_.vocab : nullptr;
+    head_logits_backward(compute_,
+                         {b_.z, b_.stats, b_.vocab, some(args_.ids, first, count),
+                          some(args_.d_logprob, first, count), some(args_.d_entropy, first, count),
+                          some(args_.inv_temperature, first, count), more,
+                          d_logits(part) + first * tokens * item_, parts_.first(part), tokens});
+  }
+
+  void weight_gradient_of(int64_t part) {
+    const int64_t at = layout_.gradient_of(layout_.head()), tokens = parts_.size(part);
+    if (at < 0) return;
+    const GradientRows of{at + parts_.first(part) * hidden_, tokens * hidden_, hidden_};
+    args_.grads.add_matrix(of, [&](float* to, int64_t first, int64_t count) {
+      weight_gradient(compute_, {d_logits(part) + first / hidden_ * item_, count / hidden_,
+                                 b_.hidden, hidden_, rows_, to, tokens});
+    });
+  }
+
+  void add_to_hidden(int64_t part) {
+    float* const to = part == 0 ? b_.d_hidden : b_.d_hidden_part;
+    project(compute_, {args_.packed.head(part), d_logits(part), rows_, to});
+    if (part == 0) return;
+    scatter_add_rows(compute_, {to, some(std::span<const int32_t>(b_.every_row), 0, rows_), hidden_,
+                                b_.d_hidden});
+  }
+
+  const Model& model_;
+  Compute& compute_;
+  const HeadBackwardArgs& args_;
+  HeadBuffers& b_;
+  const WeightLayout& layout_;
+  const ColumnSlices& parts_;
+  const int64_t rows_, hidden_, item_;
+};
+
+}  // namespace
+
+void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers& buffers) {
+  HeadBackward(model, args, buffers).run();
 }
 
 }  // namespace rl

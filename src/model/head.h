@@ -3,6 +3,7 @@
 // both call head_forward; equal rows give equal bits in any chunk.
 #pragma once
 #include <span>
+#include <vector>
 
 #include "model/backward_weights.h"
 #include "model/gradient_sink.h"
@@ -17,6 +18,9 @@ struct HeadRows {
   HeadRows(int64_t chunk) : chunk(chunk), logits(chunk) {}
   HeadRows(int64_t chunk, int64_t logits) : chunk(chunk), logits(logits) {}
   int64_t chunk, logits;
+  // Tokens of the vocabulary whose logits have gradients at a time, where logits of all rows are
+  // there; at least those of BackwardWeights::head_parts(). 0: all.
+  int64_t gradient_tokens = 0;
 };
 // Rows of a part, if a chunk has several; a multiple of the rows that products compute at once.
 inline constexpr int64_t kLogitRows = 64;
@@ -35,8 +39,13 @@ class HeadBuffers {
   TileStats* tiles = nullptr;   // (logit rows, num_tiles)
   RowStats* stats = nullptr;    // (logit rows)
   std::byte* hidden = nullptr;  // (padded rows, C) compute dtype: input rows, filled by gather_rows
-  std::byte* d_logits = nullptr;  // (padded rows, V) compute dtype, or null
-  float* d_hidden = nullptr;      // (rows, C), or null
+  int64_t gradient_tokens = 0;
+  // (padded rows, tokens of a part) compute dtype, or null; with gradients of all tokens at a time,
+  // part after part.
+  std::byte* d_logits = nullptr;
+  float* d_hidden = nullptr;       // (rows, C), or null
+  float* d_hidden_part = nullptr;  // the same, of a part of the vocabulary
+  std::vector<int32_t> every_row;  // in memory of the host
 };
 
 // Copies the named rows of hidden (N, C) into buffers.hidden.

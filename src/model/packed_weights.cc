@@ -32,10 +32,14 @@ PackedShapes plan_shapes(const Device& device, const ModelConfig& c, LayerRules 
     shapes.layers.push_back({device.plan_packed(r.qkv, t), device.plan_packed(r.o, t),
                              device.plan_packed(r.gate_up, t), device.plan_packed(r.down, t)});
   }
-  if (!c.scalar_head) shapes.head = device.plan_packed(rules(c, slice_width, 0).head, t);
   return shapes;
 }
 }  // namespace
+
+ColumnSlices vocabulary_parts(const Device& device, int64_t vocab) {
+  const int64_t part = device.vocabulary_part();
+  return slices_of_width(vocab, part != 0 ? part : vocab);
+}
 
 ProductRules forward_rules(const ModelConfig& c, int64_t slice_width, int64_t layer) {
   const LayerShape s = c.part(layer);
@@ -58,18 +62,31 @@ ProductRules backward_rules(const ModelConfig& c, int64_t slice_width, int64_t l
 
 PackedShapes plan_forward_shapes(const Device& device, const ModelConfig& c, Dtype t,
                                  int64_t slice_width) {
-  return plan_shapes(device, c, forward_rules, t, slice_width);
+  PackedShapes shapes = plan_shapes(device, c, forward_rules, t, slice_width);
+  if (!c.scalar_head) shapes.head = device.plan_packed(forward_rules(c, slice_width).head, t);
+  return shapes;
 }
 PackedShapes plan_backward_shapes(const Device& device, const ModelConfig& c, Dtype t,
                                   int64_t slice_width) {
-  return plan_shapes(device, c, backward_rules, t, slice_width);
+  PackedShapes shapes = plan_shapes(device, c, backward_rules, t, slice_width);
+  if (c.scalar_head) return shapes;
+  const ColumnSlices parts = vocabulary_parts(device, c.vocab);
+  SliceRule rule = backward_rules(c, slice_width).head;
+  for (int64_t part = 0; part < parts.count(); ++part) {
+    const bool known = part > 0 && parts.size(part) == rule.k;
+    rule.k = parts.size(part);
+    shapes.head_parts.push_back(known ? shapes.head_parts.back() : device.plan_packed(rule, t));
+  }
+  return shapes;
 }
 
 uint64_t packed_bytes(const PackedShapes& s) {
   uint64_t bytes = 0;
   for (const PackedShapes::Layer& l : s.layers)
     bytes += l.qkv.bytes + l.o.bytes + l.gate_up.bytes + l.down.bytes;
-  return bytes * static_cast<uint64_t>(s.parts) + s.head.bytes;
+  bytes = bytes * static_cast<uint64_t>(s.parts) + s.head.bytes;
+  for (const PackedShape& part : s.head_parts) bytes += part.bytes;
+  return bytes;
 }
 
 int64_t largest_slice(const PackedShapes& shapes) {

@@ -33,10 +33,13 @@ struct PackedShapes {
   struct Layer {
     PackedShape qkv, o, gate_up, down;
   };
-  std::vector<Layer> layers;  // shapes of one part of ModelConfig::split
-  PackedShape head;
-  int64_t parts = 1;  // that the rank has, each with such matrices
+  std::vector<Layer> layers;            // shapes of one part of ModelConfig::split
+  PackedShape head;                     // of the forward
+  std::vector<PackedShape> head_parts;  // of the backward, one after another along the vocabulary
+  int64_t parts = 1;                    // of layers that the rank has, each with such matrices
 };
+// The parts of a vocabulary that the head's backward computes one after another.
+ColumnSlices vocabulary_parts(const Device& device, int64_t vocab);
 PackedShapes plan_forward_shapes(const Device& device, const ModelConfig& config, Dtype compute,
                                  int64_t slice_width = 0);
 PackedShapes plan_backward_shapes(const Device& device, const ModelConfig& config, Dtype compute,

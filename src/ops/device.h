@@ -31,6 +31,9 @@ class Device {
   // The packed shape of a [k -> n] product, split as cut_slices() says. Throws
   // Error(kResourceExhausted) if the device cannot compute such a product within its workspace.
   virtual PackedShape plan_packed(const SliceRule& rule, Dtype compute) const = 0;
+  // Tokens of a vocabulary that the head's backward computes at a time; 0: all. Few need less
+  // memory for packed weights and for gradients of logits, and these stay in a cache.
+  virtual int64_t vocabulary_part() const { return 0; }
   // Bytes that a Compute reserves for so many threads.
   virtual uint64_t workspace_bytes(int num_threads) const = 0;
   // Bytes of the host's memory that it reserves beside, as the arena kCopyStaging, if the device

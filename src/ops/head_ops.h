@@ -70,7 +70,7 @@ struct DistillRowsArgs {
   std::span<double> value;        // (rows)
 };
 
-// Gradients of the logits, rounded to the compute dtype.
+// Gradients of the logits of some tokens, rounded to the compute dtype.
 struct HeadLogitsBackwardArgs {
   const float* z;         // (rows, V)
   const RowStats* stats;  // (rows)
@@ -80,7 +80,10 @@ struct HeadLogitsBackwardArgs {
   std::span<const float> d_entropy;        // (rows)
   std::span<const float> inv_temperature;  // (rows)
   const float* d_tempered;                 // (rows, V) more gradient, or null
-  std::byte* d_logits;                     // (rows, V)
+  std::byte* d_logits;                     // (rows, count)
+  int64_t first = 0;                       // token
+  int64_t tokens = 0;                      // 0: all V
+  int64_t count() const { return tokens != 0 ? tokens : vocab; }
 };
 
 inline constexpr int64_t kValueLanes = 16;

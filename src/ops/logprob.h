@@ -73,10 +73,10 @@ struct TopArgs {
 void top_ids(const TopArgs& args, std::span<int32_t> ids);
 
 struct LogitsBackwardArgs {
-  const float* z;  // (n) scaled logits of one row
+  const float* z;  // (n) scaled logits of one row, or of a part of it
   int64_t n;
-  RowStats stats;
-  int64_t id;
+  RowStats stats;  // of the whole row
+  int64_t id;      // counted from z; it may be outside
   float d_logprob, d_entropy, inv_temperature;
   void* d_logits;  // (n) compute dtype
   Dtype dtype;

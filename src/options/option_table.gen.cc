@@ -405,8 +405,8 @@ constexpr OptionChoice kChoices_schedule_name[] = {
 };
 constexpr OptionChoice kChoices_trainer_backward_weights[] = {
     {"by_layer",
-     "Memory for one layer, or for the head if it is larger. Each micro-batch packs every layer "
-     "when its backward gets there."},
+     "Memory for one layer, or for a part of the head if that is larger. Each micro-batch packs "
+     "every layer when its backward gets there, and each head chunk every part of the head."},
     {"resident",
      "Memory for all matrices in the compute dtype. They are packed once per optimizer step, "
      "which is faster if a step has many micro-batches of few tokens."},

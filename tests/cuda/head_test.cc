@@ -197,6 +197,35 @@ TEST_P(Head, GradientsOfLogitsMatchTheReference) {
   }
 }
 
+// A part begins and ends anywhere; ids are before it, in it and behind it.
+TEST_P(Head, GradientsOfSomeLogitsAreThoseOfAll) {
+  const Shape s{5, 16, 1100};
+  constexpr int64_t kFirst = 300, kTokens = 401;
+  Logits logits(s);
+  measure(s, 8, logits);
+  const std::vector<int32_t> ids{0, 299, 300, 700, 1099};
+  const std::vector<float> d_logprob = random_values(s.rows, 9),
+                           d_entropy = random_values(s.rows, 10), inv = temperatures(s.rows);
+  OnBoth<float> more(random_values(s.rows * s.vocab, 11, 0.1f));
+  OnBoth<std::byte> all = elements_to_write(dtype_, s.rows * s.vocab),
+                    some = elements_to_write(dtype_, s.rows * kTokens);
+  devices_.run([&](Compute& compute, auto at) {
+    head_logits_backward(compute, {at(logits.z), at(logits.stats), s.vocab, ids, d_logprob,
+                                   d_entropy, inv, at(more), at(all)});
+    head_logits_backward(compute, {at(logits.z), at(logits.stats), s.vocab, ids, d_logprob,
+                                   d_entropy, inv, at(more), at(some), kFirst, kTokens});
+  });
+  const auto item = static_cast<int64_t>(dtype_bytes(dtype_));
+  for (const auto& [whole, part] :
+       {std::pair{all.host(), some.host()}, std::pair{all.read_device(), some.read_device()}}) {
+    for (int64_t r = 0; r < s.rows; ++r)
+      EXPECT_EQ(std::memcmp(whole.data() + (r * s.vocab + kFirst) * item,
+                            part.data() + r * kTokens * item, kTokens * item),
+                0)
+          << r;
+  }
+}
+
 struct DistillCase {
   DistillParams params;
   const char* name;

@@ -99,6 +99,23 @@ TEST_P(Logprob, LogitGradientsMatchOracle) {
   }
 }
 
+TEST_P(Logprob, APartOfARowHasTheGradientsOfTheWhole) {
+  const int64_t id = vocab() / 3;
+  std::vector<float> whole(vocab()), parts(vocab(), -1.0f);
+  LogitsBackwardArgs args{row_.z.data(), vocab(),  row_.stats,   id,         0.7f,
+                          -0.3f,         row_.inv, whole.data(), Dtype::kF32};
+  logits_backward(args);
+  constexpr int64_t kPart = 48;
+  for (int64_t first = 0; first < vocab(); first += kPart) {
+    args.z = row_.z.data() + first;
+    args.n = std::min(kPart, vocab() - first);
+    args.id = id - first;
+    args.d_logits = parts.data() + first;
+    logits_backward(args);
+  }
+  EXPECT_EQ(parts, whole);
+}
+
 TEST_P(Logprob, AGivenGradientOfTheTemperedRowIsAdded) {
   const int64_t id = vocab() / 3;
   const std::vector<float> more = random_values(vocab(), 9);

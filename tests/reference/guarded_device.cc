@@ -107,6 +107,7 @@ class GuardedDevice final : public Device {
   PackedShape plan_packed(const SliceRule& rule, Dtype compute) const override {
     return reference_device().plan_packed(rule, compute);
   }
+  int64_t vocabulary_part() const override { return reference_device().vocabulary_part(); }
   uint64_t workspace_bytes(int) const override { return 0; }
   MemorySource* memory() const override { return &GuardedMemory::instance(); }
   std::unique_ptr<Compute> make_compute(Executor&, Dtype dtype,

@@ -151,15 +151,15 @@ void distill_rows(Compute&, const DistillRowsArgs& a) {
 
 void head_logits_backward(Compute& compute, const HeadLogitsBackwardArgs& a) {
   for (size_t r = 0; r < a.ids.size(); ++r) {
-    const int64_t first = static_cast<int64_t>(r) * a.vocab;
+    const int64_t row = static_cast<int64_t>(r), first = row * a.vocab;
     const RowStats& stats = a.stats[r];
-    for (int64_t v = 0; v < a.vocab; ++v) {
+    for (int64_t v = a.first; v < a.first + a.count(); ++v) {
       const double log_p = static_cast<double>(a.z[first + v]) - stats.max - stats.log_sum;
       const double p = std::exp(log_p);
       double d = a.d_logprob[r] * ((v == a.ids[r] ? 1.0 : 0.0) - p) -
                  a.d_entropy[r] * p * (log_p + stats.entropy);
       if (a.d_tempered != nullptr) d += a.d_tempered[first + v];
-      put(compute.dtype(), a.d_logits, first + v, d * a.inv_temperature[r]);
+      put(compute.dtype(), a.d_logits, row * a.count() + v - a.first, d * a.inv_temperature[r]);
     }
   }
 }

@@ -1,5 +1,6 @@
 // From hidden states to log-probs and values. Values are computed row after row in both directions;
 // the forward is split by rows, the backward by columns.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -13,6 +14,8 @@ namespace {
 
 constexpr int64_t kValueRowsPerTask = 16;
 constexpr int64_t kValueColumnsPerTask = 64;
+constexpr int64_t kScatterColumnsPerTask = 128;
+constexpr int64_t kLogitsPerTask = 1 << 15;
 
 template <typename T>
 float dot(const T* h, const float* w, int64_t n) {
@@ -49,10 +52,14 @@ void gather_rows(Compute&, const GatherRowsArgs& a) {
   }
 }
 
-void scatter_add_rows(Compute&, const ScatterAddRowsArgs& a) {
-  for (size_t i = 0; i < a.rows.size(); ++i) {
-    add_elements(a.from + static_cast<int64_t>(i) * a.width, a.width, a.to + a.rows[i] * a.width);
-  }
+void scatter_add_rows(Compute& compute, const ScatterAddRowsArgs& a) {
+  const auto add_columns = [&](int64_t first, int64_t count, int64_t) {
+    for (size_t i = 0; i < a.rows.size(); ++i) {
+      add_elements(a.from + static_cast<int64_t>(i) * a.width + first, count,
+                   a.to + a.rows[i] * a.width + first);
+    }
+  };
+  cpu_of(compute).for_chunks(a.width, kScatterColumnsPerTask, add_columns);
 }
 
 // Statistics of each tile in the product's epilogue, then their combination.
@@ -100,12 +107,17 @@ void distill_rows(Compute& compute, const DistillRowsArgs& a) {
 
 void head_logits_backward(Compute& compute, const HeadLogitsBackwardArgs& a) {
   CpuCompute& cpu = cpu_of(compute);
-  const int64_t row_bytes = a.vocab * cpu.item();
-  cpu.executor().parallel_for(static_cast<int64_t>(a.ids.size()), [&](int64_t r, int) {
-    logits_backward({a.z + r * a.vocab, a.vocab, a.stats[r], a.ids[r], a.d_logprob[r],
-                     a.d_entropy[r], a.inv_temperature[r], a.d_logits + r * row_bytes, cpu.dtype(),
-                     a.d_tempered ? a.d_tempered + r * a.vocab : nullptr});
-  });
+  const int64_t count = a.count(), row_bytes = count * cpu.item();
+  const int64_t most = std::max<int64_t>(1, kLogitsPerTask / count);
+  cpu.for_chunks(
+      static_cast<int64_t>(a.ids.size()), most, [&](int64_t row0, int64_t rows, int64_t) {
+        for (int64_t r = row0; r < row0 + rows; ++r) {
+          const int64_t at = r * a.vocab + a.first;
+          logits_backward({a.z + at, count, a.stats[r], a.ids[r] - a.first, a.d_logprob[r],
+                           a.d_entropy[r], a.inv_temperature[r], a.d_logits + r * row_bytes,
+                           cpu.dtype(), a.d_tempered ? a.d_tempered + at : nullptr});
+        }
+      });
 }
 
 void value_rows(Compute& compute, const ValueRowsArgs& a) {

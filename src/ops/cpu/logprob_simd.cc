@@ -102,6 +102,7 @@ void backward_row(const LogitsBackwardArgs& a) {
       store(own, d, out + i);
     }
   });
+  if (a.id < 0 || a.id >= a.n) return;
   const float log_p = log_prob(a.z[a.id], a.stats);
   const float p = std::exp(log_p);
   float g = a.inv_temperature * a.d_logprob * (1.0f - p) + p * pull * (log_p + a.stats.entropy);

@@ -71,7 +71,9 @@ void head_logits_backward(Compute& compute, const HeadLogitsBackwardArgs& a) {
                                .d_logits = a.d_logits,
                                .dtype = gpu.dtype(),
                                .rows = static_cast<int64_t>(a.ids.size()),
-                               .vocab = a.vocab});
+                               .vocab = a.vocab,
+                               .first = a.first,
+                               .count = a.count()});
 }
 
 }  // namespace rl::cuda

@@ -15,12 +15,14 @@ constexpr double kLargestUpdateNorm = 1e18;
 // So that no step creates kernels for the row count it happens to have. scratch: floats for a part
 // of a matrix; 0: matrices are not divided.
 void prepare_gradients(const Model& model, const WeightLayout& layout, int64_t scratch) {
+  const auto prepare_rows = [&](int64_t elements, const SliceRule& r) {
+    const int64_t part = scratch == 0 ? elements : RoundedGradients::part_elements(scratch, r.k);
+    for (const int64_t size : {std::min(part, elements), (elements - 1) % part + 1})
+      prepare_gradient(model.compute(), {size / r.k, r.k, r.n});
+  };
   const auto prepare = [&](int64_t offset, const SliceRule& r) {
-    layout.for_each_trained(offset, r.n * r.k, [&](const TrainedRun& run) {
-      const int64_t part = scratch == 0 ? run.size : RoundedGradients::part_elements(scratch, r.k);
-      for (const int64_t size : {std::min(part, run.size), (run.size - 1) % part + 1})
-        prepare_gradient(model.compute(), {size / r.k, r.k, r.n});
-    });
+    layout.for_each_trained(offset, r.n * r.k,
+                            [&](const TrainedRun& run) { prepare_rows(run.size, r); });
   };
   for (int64_t l = 0; l < model.config().layers; ++l) {
     const ProductRules rules = forward_rules(model.config(), 0, l);
@@ -32,7 +34,13 @@ void prepare_gradients(const Model& model, const WeightLayout& layout, int64_t s
       prepare(at.down, rules.down);
     }
   }
-  if (!model.config().scalar_head) prepare(layout.head(), forward_rules(model.config()).head);
+  if (model.config().scalar_head || layout.gradient_of(layout.head()) < 0) return;
+  const ColumnSlices parts = vocabulary_parts(model.compute().device(), model.config().vocab);
+  for (const int64_t part : {int64_t{0}, parts.count() - 1}) {
+    SliceRule rule = forward_rules(model.config()).head;
+    rule.n = parts.size(part);
+    prepare_rows(rule.n * rule.k, rule);
+  }
 }
 
 // Moments and averages of all ranks.

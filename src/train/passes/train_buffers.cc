@@ -56,6 +56,13 @@ ArenaPlan plan_scoring(const TrainShape& s, const StepOptions& o) {
   return plan;
 }
 
+// Of a head with a backward.
+HeadRows trained_head_rows(const TrainShape& s, const StepOptions& o) {
+  HeadRows rows = o.head_rows();
+  rows.gradient_tokens = s.device.vocabulary_part();
+  return rows;
+}
+
 uint64_t bytes_beyond(uint64_t bytes, uint64_t room) { return bytes > room ? bytes - room : 0; }
 
 // The head is done before the backward of the layers begins, so its buffers begin in theirs, behind
@@ -107,7 +114,7 @@ int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size
 ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
   const BatchLimits rows = o.limits(o.train_rows());
   const uint64_t backward = BackwardBuffers::bytes(s.config, s.kv, rows, s.num_threads);
-  const uint64_t head = HeadBuffers::bytes(s.config, s.compute(), o.head_rows(), true);
+  const uint64_t head = HeadBuffers::bytes(s.config, s.compute(), trained_head_rows(s, o), true);
   ArenaPlan plan;
   plan.add_region("saved activations",
                   SavedActivations::bytes(s.config, s.compute(), rows, o.activations));
@@ -149,7 +156,7 @@ TrainBuffers::TrainBuffers(const TrainShape& s, const StepOptions& o, const Aren
               region(plan, memory.device, kForward)),
       backward(s.config, s.kv, o.limits(o.train_rows()), s.num_threads,
                region(plan, memory.device, kBackward)),
-      head(s.config, s.compute(), o.head_rows(), true,
+      head(s.config, s.compute(), trained_head_rows(s, o), true,
            region(plan, memory.device, kBackward) + backward.free_before),
       d_hidden(backward.d_normed),
       kv{training_kv(s.kv, o.activations), region(plan, memory.device, kKv), all_kv_blocks(s, o)},

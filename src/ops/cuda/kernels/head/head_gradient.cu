@@ -9,8 +9,8 @@ namespace rl::cuda {
 namespace {
 
 RL_KERNEL void RL_BOUNDS(kElementThreads, 1) head_gradient_kernel(HeadGradientParams p) {
-  for_each_in_row(p.vocab, [&](int64_t row, int64_t id) {
-    const int64_t at = row * p.vocab + id;
+  for_each_in_row(p.count, [&](int64_t row, int64_t column) {
+    const int64_t id = p.first + column, at = row * p.vocab + id;
     const RowStats stats = p.stats[row];
     const float scale = p.inv_temperature[row];
     const float log_p = log_prob(p.z[at], stats), probability = exp_of(log_p);
@@ -19,14 +19,14 @@ RL_KERNEL void RL_BOUNDS(kElementThreads, 1) head_gradient_kernel(HeadGradientPa
     float gradient = id == p.ids[row] ? scale * d * (1.0f - probability) + probability * pull
                                       : probability * (-d * scale + pull);
     if (p.more != nullptr) gradient += scale * p.more[at];
-    store_element(p.dtype, p.d_logits, at, gradient);
+    store_element(p.dtype, p.d_logits, row * p.count + column, gradient);
   });
 }
 
 }  // namespace
 
 void head_gradient(cudaStream_t stream, const HeadGradientParams& p) {
-  launch("head_gradient", head_gradient_kernel, row_blocks(p.rows, p.vocab), stream, p);
+  launch("head_gradient", head_gradient_kernel, row_blocks(p.rows, p.count), stream, p);
 }
 
 }  // namespace rl::cuda

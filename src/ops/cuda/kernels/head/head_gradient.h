@@ -1,4 +1,4 @@
-// The gradient of a row of logits, rounded to the compute dtype: the backward of ops/logprob.h.
+// Gradients of some logits of a row, rounded to the compute dtype: the backward of ops/logprob.h.
 // Every element is computed from its own logit and the row's statistics.
 #pragma once
 #include <cuda_runtime_api.h>
@@ -18,9 +18,10 @@ struct HeadGradientParams {
   const float* d_entropy;        // (rows)
   const float* inv_temperature;  // (rows)
   const float* more;             // (rows, V) added to d z, or null
-  void* d_logits;                // (rows, V)
+  void* d_logits;                // (rows, count)
   Dtype dtype;                   // of d_logits
   int64_t rows, vocab;
+  int64_t first, count;  // tokens
 };
 void head_gradient(cudaStream_t stream, const HeadGradientParams& params);
 
