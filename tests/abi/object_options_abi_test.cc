@@ -127,6 +127,9 @@ void expect_conflicts(const Host& host, const Values& values, Create&& create) {
 
 // runtime.device is one too, but has one value in a build without a GPU.
 const Values kOfRuntime = {{"model.dtype", "fp32"},
+                           {"comm.backend", "nccl"},
+                           {"comm.rank", "1"},
+                           {"comm.rendezvous", "file:there"},
                            {"comm.timeout_ns", "3"},
                            {"parallel.data", "2"},
                            {"parallel.reduction_parts", "2"},

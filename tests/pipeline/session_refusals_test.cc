@@ -80,6 +80,9 @@ TEST(SessionRefusals, OptionsOfTheModelAreThoseItWasOpenedWith) {
 TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
   const Session s({"runtime.memory_budget_bytes=4GiB"});
   const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"comm.backend", "gloo", "local"},
+      {"comm.rank", "1", "0"},
+      {"comm.rendezvous", "file:there", ""},
       {"comm.timeout_ns", "3", "1800000000000"},
       {"parallel.data", "2", "1"},
       {"parallel.reduction_parts", "2", "1"},
