@@ -21,7 +21,7 @@ OptionSet options_of(const TempDir& dir, int tensor, int data = 1,
   return o;
 }
 
-// The metrics of two steps but for times, and of each how the ranks' values are equal.
+// The metrics of two steps but for times.
 std::string two_steps_metrics(RankParts& parts) {
   const std::vector<SamplePtr> batch = host_batch(parts.trainer);
   std::string out;
