@@ -1879,9 +1879,9 @@ RL_API rl_status rl_conversation_sample(const rl_conversation* conversation, rl_
  * buffer.store_path complete groups wait in a directory that processes share, see
  * rl_buffer_create_stored. With buffer.spill_path they wait in files of this buffer, and a buffer
  * that is created there later has them: RL_INCOMPATIBLE when they have another size,
- * RL_RESOURCE_EXHAUSTED when not all fit, RL_DATA_LOSS for a file that is damaged, which was renamed
- * to NAME.damaged. Such a file is found when it is read, by rl_buffer_take or rl_buffer_save too, and
- * the samples of its group are counted as dropped. */
+ * RL_RESOURCE_EXHAUSTED when not all fit, RL_DATA_LOSS for a file that is damaged, which was
+ * renamed to NAME.damaged. Such a file is found when it is read, by rl_buffer_take or
+ * rl_buffer_save too, and the samples of its group are counted as dropped. */
 
 /* Creates a buffer for at most max_samples samples, which are at least one group, else
  * RL_OUT_OF_RANGE. Reads pipeline.samples_per_prompt, the size of a group, buffer.* and
@@ -1985,7 +1985,7 @@ typedef struct rl_buffer_stats {
   uint64_t put;                           /* samples put, loaded or claimed from a store */
   uint64_t taken;                         /* by rl_buffer_take */
   uint64_t dropped;                       /* by rl_buffer_drop */
-  uint64_t stale; /* removed by rl_buffer_take because of buffer.max_staleness */
+  uint64_t stale;               /* removed by rl_buffer_take because of buffer.max_staleness */
   uint64_t stored;              /* given to a store */
   uint64_t acknowledged_groups; /* trained by steps that are durable; this and the next two are
                                    groups of a store */
@@ -2795,10 +2795,10 @@ RL_API rl_status rl_profiler_summary(const rl_profiler* profiler, rl_bytes** out
  * It may also provide the store of a buffer.
  *
  * A service is a struct of functions, which is copied. Its user_data is consumed, also on failure:
- * destroy, which may be NULL, is called once when the runtime or the buffer has ended. Only a struct whose
- * struct_size is refused is not read: its destroy is not called, nor are those of the services that
- * an rl_host of such a size names. A function that is missing is RL_INVALID_ARGUMENT, whose
- * RL_ERROR_KEY names service and function, such as "files.rename".
+ * destroy, which may be NULL, is called once when the runtime or the buffer has ended. Only a
+ * struct whose struct_size is refused is not read: its destroy is not called, nor are those of the
+ * services that an rl_host of such a size names. A function that is missing is RL_INVALID_ARGUMENT,
+ * whose RL_ERROR_KEY names service and function, such as "files.rename".
  *
  * The functions are callbacks: they may call functions that are callback-safe, and no others. They
  * are called on every thread, several at once, and those that can fail return 0, or a code other
@@ -2920,9 +2920,9 @@ typedef struct rl_allocator {
  * a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_allocator_init(rl_allocator* allocator, size_t size);
 
-/* Takes a group or a book that a store has, with the context that was given to it. token is what the
- * store calls this delivery, not read for a book. Everything is copied. A result other than 0 means
- * that the call ends, with this code. */
+/* Takes a group or a book that a store has, with the context that was given to it. token is what
+ * the store calls this delivery, not read for a book. Everything is copied. A result other than 0
+ * means that the call ends, with this code. */
 typedef int32_t (*rl_store_found_fn)(void* context, const char* token, size_t token_len,
                                      const void* data, uint64_t size);
 
@@ -2931,8 +2931,8 @@ typedef int32_t (*rl_store_found_fn)(void* context, const char* token, size_t to
 typedef int32_t (*rl_store_put_fn)(void* user_data, const char* name, size_t name_len,
                                    const void* data, uint64_t size);
 
-/* Calls found for groups that nobody has claimed, at most max_groups; they are claimed from then on.
- * Returns at once when there are none. */
+/* Calls found for groups that nobody has claimed, at most max_groups; they are claimed from then
+ * on. Returns at once when there are none. */
 typedef int32_t (*rl_store_claim_fn)(void* user_data, uint64_t max_groups, rl_store_found_fn found,
                                      void* context);
 
@@ -3019,9 +3019,9 @@ RL_API rl_status rl_runtime_create_hosted(uint32_t header_abi, const rl_options*
 RL_API rl_status rl_plan_create_hosted(const rl_runtime* runtime, const rl_options* options,
                                        int32_t use, rl_plan** out, rl_error** err);
 
-/* From now on rl_buffer_save, rl_buffer_load and buffer.store_path of this buffer use the files of a
- * runtime, which lives as long as the buffer uses it. runtime may be NULL: then those of the operating system, as
- * in a new buffer. Thread: any. */
+/* From now on rl_buffer_save, rl_buffer_load and buffer.store_path of this buffer use the files of
+ * a runtime, which lives as long as the buffer uses it. runtime may be NULL: then those of the
+ * operating system, as in a new buffer. Thread: any. */
 RL_API rl_status rl_buffer_set_runtime(rl_buffer* buffer, const rl_runtime* runtime,
                                        rl_error** err);
 

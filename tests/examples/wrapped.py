@@ -19,13 +19,13 @@ FIELDS = {"Go": r"[.>]_?{}\b", "Rust": r"\.{}_?\b|\b{}: ", "Python": r"\b{}\b"}
 NO_MEMORY = {name: "memory of a host is C's"
              for name in ("allocator", "allocate", "release", "decommit")}
 NO_STORE = {name: "a store of a host is C's"
-            for name in ("put", "claim", "recover", "set_aside", "read_book", "write_book")}
+            for name in ("claim", "recover", "set_aside", "read_book", "write_book")}
 FIELDS_LEFT_OUT = {
     "Go": {"num_eos_ids": "Model.EosIDs is a slice", **NO_MEMORY, **NO_STORE,
            "acknowledge": NO_STORE["claim"]},
     "Rust": {"num_eos_ids": "Model::eos_ids is a vector", **NO_STORE,
              "acknowledge": NO_STORE["claim"]},
-    "Python": {"prompt_text_len": "records read a text with its length", **NO_MEMORY, **NO_STORE},
+    "Python": {"prompt_text_len": "records read a text with its length", **NO_MEMORY},
 }
 # The functions of _raw.py that Python calls by the kind of handle.
 ENDS = re.compile(r"^ENDS = \{$.*?^\}$", re.M | re.S)

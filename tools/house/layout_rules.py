@@ -5,7 +5,7 @@ import re
 from house import tree
 
 MAX_COLUMNS = 100
-MAX_FOLDER_FILES = 42
+MAX_FOLDER_FILES = 43
 TEXTS = tree.CPP | {".py", ".sh", ".cmake", ".in", ".rs", ".go", ".md",
                     "CMakeLists.txt", "Makefile", "run"}
 TABLE_ROW = re.compile(r"^\s*\|")
@@ -45,7 +45,7 @@ def stems(root):
 
 
 def folders(root):
-    """No folder of src has more than 42 files directly in it."""
+    """No folder of src has more than 43 files directly in it."""
     counts = collections.Counter(path.parent for path in (root / "src").rglob("*")
                                  if path.is_file())
     return [f"{tree.shown(root, folder)}: {count} files, at most {MAX_FOLDER_FILES}"

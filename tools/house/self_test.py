@@ -77,7 +77,7 @@ VIOLATIONS = [
     ("stems", {"src/ops/one.cc": ""}, ["src one: 2 folders have this stem, at most 0"]),
     ("stems", {"tests/ops/one_test.cc": ""},
      ["tests one_test: 2 folders have this stem, at most 0"]),
-    ("folders", {f"src/ops/a{i}.h": "" for i in range(43)}, ["src/ops: 43 files, at most 42"]),
+    ("folders", {f"src/ops/a{i}.h": "" for i in range(44)}, ["src/ops: 44 files, at most 43"]),
     ("members", {"src/pipeline/b.h": "struct A final : B {\n  int a, b, c{1}, d = f(1, 2);\n"
                  "  std::map<int, int> e;\n" + struct("", 16).split("\n", 1)[1]},
      ["src/pipeline/b.h A: 21 data members, at most 0"]),

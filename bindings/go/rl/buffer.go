@@ -119,8 +119,8 @@ func (b *Buffer) take(groups Groups, timeout C.int64_t) (*Batch, error) {
 	return batchOf(status, &out, &record, b)
 }
 
-// Acknowledge says that the weights of a training step are durable: the groups that were taken for it
-// and for earlier steps leave the store.
+// Acknowledge says that the weights of a training step are durable: the groups that were taken for
+// it and for earlier steps leave the store.
 func (b *Buffer) Acknowledge(step uint64) error {
 	var record *C.rl_error
 	return outcome(C.rl_buffer_acknowledge(b.ptr, C.uint64_t(step), &record), &record, b)

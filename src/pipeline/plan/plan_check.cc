@@ -47,6 +47,36 @@ void check_engine(const Settings& settings, const ModelConfig& config, const Dev
             .with_expected(str("1..", kMaxBlocks, " blocks")));
 }
 
+// What only a buffer of a host's own loop reads.
+void check_pipeline_buffer(const Settings& settings, Violations& v) {
+  if (settings.buffer.policy != BufferPolicy::kFifo) {
+    v.add(conflict("buffer.policy", "pipeline.mode",
+                   "buffer.policy = newest has no effect in a pipeline: each of its steps takes "
+                   "the groups that were drawn first")
+              .with_expected("fifo"));
+  }
+  if (settings.buffer.max_staleness >= 0) {
+    v.add(conflict("buffer.max_staleness", "pipeline.mode",
+                   str("buffer.max_staleness is ", settings.buffer.max_staleness,
+                       ", which has no effect in a pipeline: there pipeline.max_staleness bounds "
+                       "the age of samples"))
+              .with_expected("-1"));
+  }
+  if (!settings.buffer.store_path.empty()) {
+    v.add(conflict("buffer.store_path", "pipeline.mode",
+                   str("buffer.store_path is ", settings.buffer.store_path,
+                       ", which has no effect in a pipeline: it trains on what it generates"))
+              .with_expected("empty"));
+  }
+  if (!settings.buffer.spill_path.empty()) {
+    v.add(conflict("buffer.spill_path", "pipeline.mode",
+                   str("buffer.spill_path is ", settings.buffer.spill_path,
+                       ", which has no effect in a pipeline: its checkpoints and queue_size bound "
+                       "what waits"))
+              .with_expected("empty"));
+  }
+}
+
 }  // namespace
 
 std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& config, PlanUse use,
@@ -70,32 +100,7 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
                    "requests have the same priority")
               .with_expected("fcfs"));
   }
-  if (use == PlanUse::kPipeline && settings.buffer.policy != BufferPolicy::kFifo) {
-    v.add(conflict("buffer.policy", "pipeline.mode",
-                   "buffer.policy = newest has no effect in a pipeline: each of its steps takes "
-                   "the groups that were drawn first")
-              .with_expected("fifo"));
-  }
-  if (use == PlanUse::kPipeline && settings.buffer.max_staleness >= 0) {
-    v.add(conflict("buffer.max_staleness", "pipeline.mode",
-                   str("buffer.max_staleness is ", settings.buffer.max_staleness,
-                       ", which has no effect in a pipeline: there pipeline.max_staleness bounds "
-                       "the age of samples"))
-              .with_expected("-1"));
-  }
-  if (use == PlanUse::kPipeline && !settings.buffer.store_path.empty()) {
-    v.add(conflict("buffer.store_path", "pipeline.mode",
-                   str("buffer.store_path is ", settings.buffer.store_path,
-                       ", which has no effect in a pipeline: it trains on what it generates"))
-              .with_expected("empty"));
-  }
-  if (use == PlanUse::kPipeline && !settings.buffer.spill_path.empty()) {
-    v.add(conflict("buffer.spill_path", "pipeline.mode",
-                   str("buffer.spill_path is ", settings.buffer.spill_path,
-                       ", which has no effect in a pipeline: its checkpoints and queue_size bound "
-                       "what waits"))
-              .with_expected("empty"));
-  }
+  if (use == PlanUse::kPipeline) check_pipeline_buffer(settings, v);
   if (use == PlanUse::kPipeline && settings.sampling.seed >= 0) {
     v.add(conflict("sampling.seed", "runtime.seed",
                    str("sampling.seed is ", settings.sampling.seed,

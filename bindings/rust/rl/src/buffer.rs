@@ -141,8 +141,8 @@ impl Buffer {
         Ok(outcome(status, || Batch::from_raw(batch)))
     }
 
-    /// The weights of a training step are durable: the groups that were taken for it and for earlier
-    /// steps leave the store.
+    /// The weights of a training step are durable: the groups that were taken for it and for
+    /// earlier steps leave the store.
     pub fn acknowledge(&self, step: u64) -> Result<()> {
         // SAFETY: the handle is this object's.
         unsafe { call!(rl_buffer_acknowledge(self.as_ptr(), step)) }
