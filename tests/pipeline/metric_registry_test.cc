@@ -121,12 +121,11 @@ void serve_with_async_checkpoints(std::vector<Emitted>& out) {
 
 void serve_with_prefetched_prompts(std::vector<Emitted>& out) {
   const TempDir dir;
-  const Scenario scenario{.name = "prompts that are read before",
-                          .assignments = {"pipeline.prompt_prefetch=true",
-                                          "data.streaming_buffer_size=2",
-                                          "data.preprocess_workers=2",
-                                          "pipeline.max_concurrent_prompts_per_engine=1"},
-                          .adds = {"prefetched", "kept_rows", "workers", "lanes"}};
+  const Scenario scenario{
+      .name = "prompts that are read before",
+      .assignments = {"pipeline.prompt_prefetch=true", "data.streaming_buffer_size=2",
+                      "data.preprocess_workers=2", "pipeline.max_concurrent_prompts_per_engine=1"},
+      .adds = {"prefetched", "kept_rows", "workers", "lanes"}};
   Rig rig(options_of(scenario, dir));
   const RunLog log = rig.start_and_serve();
   ASSERT_EQ(log.steps.size(), 1u);
