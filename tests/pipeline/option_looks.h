@@ -252,7 +252,7 @@ inline std::string crossings(const OptionSet& o) {
 
 // Whether a forward of the engine lies between a batch and its publication.
 inline std::string generates_meanwhile(const OptionSet& o) {
-  const testing::TempDir dir;
+  const TempDir dir;
   OptionSet recorded = o;
   recorded.set_string("pipeline.record_path", dir.file("schedule"));
   Rig(recorded).start_and_serve();
