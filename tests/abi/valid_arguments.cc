@@ -104,7 +104,6 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_buffer_load", RL_NOT_FOUND},           // with or without a model
       {"rl_buffer_acknowledge", RL_UNSUPPORTED},  // no store
       {"rl_buffer_resume", RL_UNSUPPORTED},
-      {"rl_buffer_create_stored", RL_INVALID_ARGUMENT},  // the store has no functions
   };
   return table;
 }
@@ -134,6 +133,20 @@ void ignore_line(void*, const rl_log_record*) {}
 void ignore_end(void*) {}
 int32_t keep_advantages(void*, const rl_algo_tokens*, double*) { return 0; }
 int32_t no_loss(void*, const rl_algo_tokens*, const double*, double*, double*) { return 0; }
+
+// It keeps nothing.
+rl_store empty_store() {
+  rl_store store;
+  rl_store_init(&store, sizeof store);
+  store.put = [](void*, const char*, size_t, const void*, uint64_t) -> int32_t { return 0; };
+  store.claim = [](void*, uint64_t, rl_store_found_fn, void*) -> int32_t { return 0; };
+  store.recover = [](void*) -> int32_t { return 0; };
+  store.acknowledge = [](void*, const char*, size_t) -> int32_t { return 0; };
+  store.set_aside = store.acknowledge;
+  store.read_book = [](void*, rl_store_found_fn, void*) -> int32_t { return 0; };
+  store.write_book = [](void*, const void*, uint64_t) -> int32_t { return 0; };
+  return store;
+}
 
 }  // namespace
 
@@ -295,6 +308,8 @@ void Arguments::set_struct(size_t i, const Host& host) {
   } else if (p.type == std::string("rl_algo_packing")) {
     auto* const packing = reinterpret_cast<rl_algo_packing*>(results_[i]);
     rl_algo_packing_init(packing, sizeof *packing);
+  } else if (p.type == std::string("rl_store")) {
+    *reinterpret_cast<rl_store*>(results_[i]) = empty_store();
   } else if (p.type == std::string("rl_score")) {
     *reinterpret_cast<rl_score*>(results_[i]) = score_of(0, 1);
   } else if (p.type == std::string("rl_reply")) {
