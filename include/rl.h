@@ -74,7 +74,8 @@
  * with spawn, or fork before the first call.
  *
  * Side effects. librl never prints, aborts, exits, reads the environment or changes the locale. It
- * opens only the files named by options and arguments, and no network connections.
+ * opens only the files named by options and arguments, and no network connections, apart from those
+ * to the other processes of a run with comm.backend = gloo.
  *
  * Numerics. A token's log-prob does not depend on batch, packing, prefill chunks or the number of
  * threads, and the one stored at sampling equals the trainer's bit for bit while the weights are

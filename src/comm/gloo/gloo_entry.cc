@@ -4,7 +4,8 @@
 namespace {
 
 constexpr rl::GlooPlugin kPlugin = {{sizeof(rl::GlooPlugin), 0, RL_VERSION_TEXT, __VERSION__},
-                                    rl::make_gloo_transport};
+                                    rl::make_gloo_transport,
+                                    rl::tcp_rendezvous};
 
 }  // namespace
 

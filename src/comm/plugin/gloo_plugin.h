@@ -26,6 +26,8 @@ struct GlooPlugin {
   // longer. RankError names a rank that did not come; Error(kIncompatible) one of another size or
   // version; Error(kIo) says what the system refused.
   std::shared_ptr<Transport> (*transport)(const GlooOptions& options, Rendezvous& rendezvous);
+  // That of comm/rendezvous, for librl.so itself opens no connection.
+  std::unique_ptr<Rendezvous> (*tcp_rendezvous)(const std::string& where, int rank, int size);
 };
 
 inline constexpr const char* kGlooPluginEntry = "rl_gloo_plugin";

@@ -16,8 +16,9 @@ std::unique_ptr<Rendezvous> rendezvous_of(const Settings& settings, FileSystem& 
   const std::string& place = settings.comm.rendezvous;
   if (place.starts_with(kFile)) return file_rendezvous(files, place.substr(kFile.size()));
   if (place.starts_with(kTcp)) {
-    return tcp_rendezvous(place.substr(kTcp.size()), static_cast<int>(settings.comm.rank),
-                          static_cast<int>(settings.parallel.data));
+    return gloo_plugin().tcp_rendezvous(place.substr(kTcp.size()),
+                                        static_cast<int>(settings.comm.rank),
+                                        static_cast<int>(settings.parallel.data));
   }
   throw Error(Code::kInvalidArgument, str(kKey, " is '", place, "'"))
       .with_expected("file:DIRECTORY or tcp:HOST:PORT");
