@@ -42,8 +42,11 @@ std::shared_ptr<Transport> join_ranks(const Settings& settings, FileSystem& file
                                    *rendezvous);
   } catch (const RankError&) {
     throw;
-  } catch (const Error& error) {
-    throw Error(error).with_key(error.key.empty() ? kKey : error.key);
+  } catch (Error& error) {
+    error.message = str("rank ", settings.comm.rank, " of ", settings.parallel.data,
+                        " cannot join the others: ", error.message);
+    if (error.key.empty()) error.key = kKey;
+    throw;
   }
 }
 
