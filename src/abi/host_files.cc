@@ -4,7 +4,6 @@
 #include "abi/host_files.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -12,14 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "abi/callbacks.h"
 #include "abi/host_service.h"
 #include "core/error.h"
 
 namespace rl::abi {
 namespace {
-
-constexpr size_t kMaxDescription = 256;
 
 // The host's functions, and what their codes mean. Open files keep it alive.
 class Calls {
@@ -46,34 +42,22 @@ class Calls {
   template <typename Function, typename... Args>
   void call(const char* operation, const std::string& path, Function function,
             Args... arguments) const {
-    const int32_t code = result_of(function, arguments...);
+    const int32_t code = host_.result_of(function, arguments...);
     if (code != 0) fail(operation, path, code);
   }
   template <typename Function, typename... Args>
   int32_t result_of(Function function, Args... arguments) const {
-    const CallbackScope scope;
-    return function(host_.data(), arguments...);
+    return host_.result_of(function, arguments...);
   }
 
   [[noreturn]] void fail(const char* operation, const std::string& path, int32_t code) const {
     const Code kind = code == ENOENT ? Code::kNotFound : Code::kIo;
-    throw Error(kind, str("cannot ", operation, " ", path, ": ", meaning_of(code)))
+    throw Error(kind, str("cannot ", operation, " ", path, ": ", host_.meaning_of(code)))
         .with_location(path)
         .with_system_code(code);
   }
 
  private:
-  std::string meaning_of(int32_t code) const {
-    if (table().describe == nullptr) return std::strerror(code);
-    std::array<char, kMaxDescription> text{};
-    {
-      const CallbackScope scope;
-      table().describe(host_.data(), code, text.data(), text.size());
-    }
-    text.back() = '\0';
-    return text[0] != '\0' ? std::string(text.data()) : str("code ", code);
-  }
-
   HostService<rl_files> host_;
   std::string prefix_;
 };

@@ -1,10 +1,15 @@
 // What the structs of host services have in common: the struct is copied, its user_data is consumed
 // whatever happens, and its functions must be there.
 #pragma once
+#include <array>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include "abi/arguments.h"
+#include "abi/callbacks.h"
 #include "abi/user_data.h"
+#include "core/error.h"
 
 namespace rl::abi {
 
@@ -26,6 +31,23 @@ class HostService {
 
   void* data() const { return user_.data(); }
   const T& table() const { return table_; }
+  // Of a function of the service, which can call nothing that might wait for the thread it runs on.
+  template <typename Function, typename... Args>
+  int32_t result_of(Function function, Args... arguments) const {
+    const CallbackScope scope;
+    return function(user_.data(), arguments...);
+  }
+  // By the service's `describe`, or as an errno value.
+  std::string meaning_of(int32_t code) const {
+    if (table_.describe == nullptr) return std::strerror(code);
+    std::array<char, 256> text{};
+    {
+      const CallbackScope scope;
+      table_.describe(user_.data(), code, text.data(), text.size());
+    }
+    text.back() = '\0';
+    return text[0] != '\0' ? std::string(text.data()) : str("code ", code);
+  }
 
  private:
   UserData user_;

@@ -2,21 +2,18 @@
 // thread they run on.
 #include "abi/host_store.h"
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>
 #include <utility>
 #include <vector>
 
-#include "abi/callbacks.h"
 #include "abi/host_service.h"
 #include "core/error.h"
 
 namespace rl::abi {
 namespace {
 
-constexpr size_t kMaxDescription = 256;
 constexpr uint64_t kMaxBytes = uint64_t{1} << 31;  // of a group, which is at most a document
 
 // What a host found, copied. Its codes are its own, so what goes wrong here is kept apart.
@@ -68,8 +65,8 @@ class HostStore final : public ExperienceStore {
 
   std::vector<StoredGroup> claim(int64_t max_groups) override {
     Collected found;
-    const int32_t code = result_of(host_.table().claim, static_cast<uint64_t>(max_groups), &collect,
-                                   static_cast<void*>(&found));
+    const int32_t code = host_.result_of(host_.table().claim, static_cast<uint64_t>(max_groups),
+                                         &collect, static_cast<void*>(&found));
     check_collected("claim groups", found, code);
     if (static_cast<int64_t>(found.groups.size()) > max_groups) {
       throw Error(Code::kIo, str("store.claim gave ", found.groups.size(), " groups, but ",
@@ -88,7 +85,8 @@ class HostStore final : public ExperienceStore {
 
   std::string read_book() override {
     Collected found;
-    const int32_t code = result_of(host_.table().read_book, &collect, static_cast<void*>(&found));
+    const int32_t code =
+        host_.result_of(host_.table().read_book, &collect, static_cast<void*>(&found));
     check_collected("read the book", found, code);
     return found.groups.empty() ? std::string() : std::move(found.groups.back().bytes);
   }
@@ -102,13 +100,8 @@ class HostStore final : public ExperienceStore {
 
  private:
   template <typename Function, typename... Args>
-  int32_t result_of(Function function, Args... arguments) const {
-    const CallbackScope scope;
-    return function(host_.data(), arguments...);
-  }
-  template <typename Function, typename... Args>
   void call(const std::string& operation, Function function, Args... arguments) const {
-    const int32_t code = result_of(function, arguments...);
+    const int32_t code = host_.result_of(function, arguments...);
     if (code != 0) fail(operation, code);
   }
   void check_collected(const char* operation, const Collected& found, int32_t code) const {
@@ -122,18 +115,8 @@ class HostStore final : public ExperienceStore {
     if (code != 0) fail(operation, code);
   }
   [[noreturn]] void fail(const std::string& operation, int32_t code) const {
-    throw Error(Code::kIo, str("the store cannot ", operation, ": ", meaning_of(code)))
+    throw Error(Code::kIo, str("the store cannot ", operation, ": ", host_.meaning_of(code)))
         .with_system_code(code);
-  }
-  std::string meaning_of(int32_t code) const {
-    if (host_.table().describe == nullptr) return std::strerror(code);
-    std::array<char, kMaxDescription> text{};
-    {
-      const CallbackScope scope;
-      host_.table().describe(host_.data(), code, text.data(), text.size());
-    }
-    text.back() = '\0';
-    return text[0] != '\0' ? std::string(text.data()) : str("code ", code);
   }
 
   HostService<rl_store> host_;

@@ -2,7 +2,6 @@
 #include "model/head.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/error.h"
 #include "ops/compute.h"
@@ -50,9 +49,6 @@ HeadBuffers::HeadBuffers(const ModelConfig& config, Dtype compute, const HeadRow
     : max_rows(rows.chunk), logit_rows(rows.logits), gradient_tokens(rows.gradient_tokens) {
   RL_CHECK(rows.logits == rows.chunk || rows.logits % kLogitRows == 0);
   carve(*this, config, compute, with_backward, data);
-  if (d_hidden == nullptr) return;
-  every_row.resize(static_cast<size_t>(max_rows));
-  std::iota(every_row.begin(), every_row.end(), 0);
 }
 
 void gather_rows(const Model& model, const std::byte* hidden, std::span<const int32_t> rows,
@@ -184,8 +180,7 @@ class HeadBackward {
     float* const to = part == 0 ? b_.d_hidden : b_.d_hidden_part;
     project(compute_, {args_.packed.head(part), d_logits(part), rows_, to});
     if (part == 0) return;
-    scatter_add_rows(compute_, {to, some(std::span<const int32_t>(b_.every_row), 0, rows_), hidden_,
-                                b_.d_hidden});
+    scale_add(compute_, {{1.0f, b_.d_hidden, 1.0f, to}, rows_ * hidden_});
   }
 
   const Model& model_;

@@ -3,7 +3,6 @@
 // both call head_forward; equal rows give equal bits in any chunk.
 #pragma once
 #include <span>
-#include <vector>
 
 #include "model/backward_weights.h"
 #include "model/gradient_sink.h"
@@ -45,7 +44,6 @@ class HeadBuffers {
   std::byte* d_logits = nullptr;
   float* d_hidden = nullptr;       // (rows, C), or null
   float* d_hidden_part = nullptr;  // the same, of a part of the vocabulary
-  std::vector<int32_t> every_row;  // in memory of the host
 };
 
 // Copies the named rows of hidden (N, C) into buffers.hidden.

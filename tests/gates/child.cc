@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 
 extern char** environ;
 
@@ -35,6 +36,11 @@ double seconds() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
+}
+
+bool has_checkpoint(const std::string& dir) {
+  const std::string checkpoints = dir + "/checkpoints";
+  return std::filesystem::exists(checkpoints) && !std::filesystem::is_empty(checkpoints);
 }
 
 Child run_child(std::vector<std::string> words, const std::string& output, double kill_after) {

@@ -6,6 +6,8 @@
 namespace gates {
 
 double seconds();  // of a steady clock
+// Whether the run in `dir` has a checkpoint, whole or on its way there.
+bool has_checkpoint(const std::string& dir);
 
 struct Child {
   bool killed = false, good = false;

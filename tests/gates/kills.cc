@@ -74,7 +74,7 @@ class Trial {
       (child.killed ? counts_.killed : counts_.too_late) += 1;
       if (!child.killed && !child.good) complain(how, "before the kill: " + child.output);
     }
-    counts_.with_checkpoint += has_checkpoint();
+    counts_.with_checkpoint += gates::has_checkpoint(dir_);
     const Child last = start(self_, model_, dir_, how, -1);
     if (!last.good) return complain(how, last.output);
     if (last.output != expected_) complain(how, "it ends with other weights");
@@ -84,11 +84,6 @@ class Trial {
   double duration() const { return duration_; }
 
  private:
-  // Whole, or on its way there.
-  bool has_checkpoint() const {
-    const std::string checkpoints = dir_ + "/checkpoints";
-    return std::filesystem::exists(checkpoints) && !std::filesystem::is_empty(checkpoints);
-  }
   void complain(const std::string& how, const std::string& text) {
     std::printf("%s, kill %d: %s\n", how.c_str(), counts_.killed, text.c_str());
     ++counts_.problems;

@@ -246,9 +246,7 @@ class Trial {
 
  private:
   Child start(const char* what, double kill_after) {
-    counts_.resumed += std::string(what) == "run" &&
-                       std::filesystem::exists(dir_ + "/checkpoints") &&
-                       !std::filesystem::is_empty(dir_ + "/checkpoints");
+    counts_.resumed += std::string(what) == "run" && gates::has_checkpoint(dir_);
     return gates::run_child({self_, model_, dir_, what, std::to_string(random_())}, dir_ + ".out",
                             kill_after);
   }

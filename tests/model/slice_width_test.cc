@@ -2,45 +2,16 @@
 // the width of slices.
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <numeric>
-
 #include "support/compute_dtypes.h"
-#include "support/tiny_model.h"
+#include "support/model_pass.h"
 
 namespace rl::testing {
 namespace {
 
-struct Passed {
-  std::vector<float> logits, gradients;
-};
-
-// All rows of two sequences, forward and backward.
 Passed pass(const std::string& fixture, Dtype compute, int64_t slice_width) {
   const TinyModel tiny(TinyModel::fixture(fixture), make_thread_executor(2), compute,
                        ModelOptions{.block_size = 16, .slice_width = slice_width});
-  const Model& model = *tiny.model;
-  std::vector<int32_t> first(37), second(20);
-  std::iota(first.begin(), first.end(), 3);
-  std::iota(second.begin(), second.end(), 11);
-  TrainingBatch batch(tiny, {first, second});
-  forward(model, batch.batch(), batch.pool, *batch.buffers, batch.saved.get());
-  const int64_t rows = batch.rows();
-  const Arena arena("test head", HeadBuffers::bytes(model.config(), compute, rows, true));
-  HeadBuffers head(model.config(), compute, rows, true, arena.data());
-  std::vector<int32_t> all(rows);
-  std::iota(all.begin(), all.end(), 0);
-  gather_rows(model, batch.buffers->hidden, all, head);
-  const std::vector<float> one(rows, 1.0f), zero(rows, 0.0f);
-  head_forward(model, one, head);
-  Passed out{{head.z, head.z + rows * head.vocab},
-             std::vector<float>(model.layout().total(), 0.0f)};
-  BackwardWeights packed(model, BackwardPacking::kResident);
-  packed.prepare();
-  head_backward(model, {packed, all, one, one, zero, out.gradients.data()}, head);
-  backward(model, batch.batch(), batch.pool, *batch.buffers, *batch.saved, *batch.scratch,
-           {packed, out.gradients.data(), head.d_hidden});
-  return out;
+  return pass_through(tiny, BackwardPacking::kResident);
 }
 
 class SliceWidth : public ::testing::TestWithParam<Dtype> {};

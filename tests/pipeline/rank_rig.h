@@ -1,5 +1,7 @@
 // The ranks of a run as a host makes them: a runtime, a model and a trainer each, on a thread each.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <exception>
 #include <functional>
 #include <memory>
@@ -10,6 +12,7 @@
 #include "host_batch.h"
 #include "pipeline/session/loaded_model.h"
 #include "session_options.h"
+#include "support/expect_error.h"
 
 namespace rl::testing {
 
@@ -72,11 +75,40 @@ inline std::string common_metrics(const MetricList& metrics) {
 }
 
 // Two steps on two groups of four, and the weights.
-inline std::string two_steps(RankParts& parts) {
+inline std::string two_steps_metrics(RankParts& parts) {
   const std::vector<SamplePtr> batch = host_batch(parts.trainer);
   std::string out;
   for (int i = 0; i < 2; ++i) out += common_metrics(parts.trainer.step(batch)) + "\n";
-  return out + str(parts.model->weight_digest());
+  return out;
+}
+inline std::string two_steps(RankParts& parts) {
+  const std::string metrics = two_steps_metrics(parts);
+  return metrics + str(parts.model->weight_digest());
+}
+
+// A batch of which rank 1 has another sample, with a token that there is not: all refuse it.
+inline void refuse_step(RankParts& parts) {
+  std::vector<SamplePtr> batch = host_batch(parts.trainer);
+  if (parts.rank == 1) {
+    auto wrong = std::make_shared<Sample>(*batch[3]);
+    wrong->ids[0] = 1 << 20;
+    batch[3] = wrong;
+  }
+  const Code code = parts.rank == 1 ? Code::kOutOfRange : Code::kFailedPrecondition;
+  const Error e = expect_error(code, [&] { parts.trainer.step(batch); });
+  EXPECT_TRUE(parts.rank == 1 || e.location == "rank 1") << e.location;
+}
+
+// Where the others say that a step failed which one rank leaves.
+inline std::string step_without(RankParts& parts, int leaves) {
+  const std::vector<SamplePtr> batch = host_batch(parts.trainer);
+  if (parts.rank == leaves) return "";
+  try {
+    parts.trainer.step(batch);
+  } catch (const RankError& e) {
+    return e.location;
+  }
+  return "no error";
 }
 
 // The bytes of parameters that rank 0 gave the others in a step.

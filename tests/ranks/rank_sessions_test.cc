@@ -172,16 +172,8 @@ TEST(RankSessions, ACheckpointIsTheSameForAnyNumberOfRanks) {
 TEST(RankSessions, ABatchThatOneRankRefusesIsRefusedByAll) {
   const TempDir dir;
   const auto work = [](RankParts& parts) {
-    std::vector<SamplePtr> batch = host_batch(parts.trainer);
     const uint64_t before = parts.model->weight_digest();
-    if (parts.rank == 1) {
-      auto wrong = std::make_shared<Sample>(*batch[3]);
-      wrong->ids[0] = 1 << 20;
-      batch[3] = wrong;
-    }
-    const Code code = parts.rank == 1 ? Code::kOutOfRange : Code::kFailedPrecondition;
-    const Error e = expect_error(code, [&] { parts.trainer.step(batch); });
-    EXPECT_TRUE(parts.rank == 1 || e.location == "rank 1") << e.location;
+    refuse_step(parts);
     EXPECT_EQ(parts.model->weight_digest(), before);
     parts.trainer.step(host_batch(parts.trainer));
     return str(parts.model->weight_digest());
@@ -193,16 +185,7 @@ TEST(RankSessions, ABatchThatOneRankRefusesIsRefusedByAll) {
 // A rank ends while the others train.
 TEST(RankSessions, ARankThatEndsIsNamed) {
   const TempDir dir;
-  const auto work = [](RankParts& parts) {
-    const std::vector<SamplePtr> batch = host_batch(parts.trainer);
-    if (parts.rank == 2) return std::string();
-    try {
-      parts.trainer.step(batch);
-    } catch (const RankError& e) {
-      return e.location;
-    }
-    return std::string("no error");
-  };
+  const auto work = [](RankParts& parts) { return step_without(parts, 2); };
   EXPECT_EQ(on_trainers(options_of(dir, 3), work),
             (std::vector<std::string>{"rank 2", "rank 2", ""}));
 }

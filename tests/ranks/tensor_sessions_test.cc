@@ -21,14 +21,6 @@ OptionSet options_of(const TempDir& dir, int tensor, int data = 1,
   return o;
 }
 
-// The metrics of two steps but for times.
-std::string two_steps_metrics(RankParts& parts) {
-  const std::vector<SamplePtr> batch = host_batch(parts.trainer);
-  std::string out;
-  for (int i = 0; i < 2; ++i) out += testing::common_metrics(parts.trainer.step(batch)) + "\n";
-  return out;
-}
-
 TEST(TensorSessions, TrainAsOneRankDoes) {
   const TempDir dir;
   const std::vector<std::vector<std::string>> cases = {
@@ -114,17 +106,8 @@ TEST(TensorSessions, ACheckpointIsTheSameForOneRankAndTwo) {
 TEST(TensorSessions, ABatchThatOneRankRefusesIsRefusedByAll) {
   const TempDir dir;
   const auto work = [](RankParts& parts) {
-    std::vector<SamplePtr> batch = host_batch(parts.trainer);
-    const std::vector<SamplePtr> good = batch;
-    if (parts.rank == 1) {
-      auto wrong = std::make_shared<Sample>(*batch[3]);
-      wrong->ids[0] = 1 << 20;
-      batch[3] = wrong;
-    }
-    const Code code = parts.rank == 1 ? Code::kOutOfRange : Code::kFailedPrecondition;
-    const Error e = expect_error(code, [&] { parts.trainer.step(batch); });
-    EXPECT_TRUE(parts.rank == 1 || e.location == "rank 1") << e.location;
-    return parts.trainer.step(good).without_times().to_json();
+    refuse_step(parts);
+    return common_metrics(parts.trainer.step(host_batch(parts.trainer)));
   };
   const std::vector<std::string> steps = on_trainers(options_of(dir, 2), work);
   EXPECT_EQ(steps[0], steps[1]);
@@ -132,16 +115,7 @@ TEST(TensorSessions, ABatchThatOneRankRefusesIsRefusedByAll) {
 
 TEST(TensorSessions, ARankThatEndsIsNamed) {
   const TempDir dir;
-  const auto work = [](RankParts& parts) {
-    const std::vector<SamplePtr> batch = host_batch(parts.trainer);
-    if (parts.rank == 1) return std::string();
-    try {
-      parts.trainer.step(batch);
-    } catch (const RankError& e) {
-      return e.location;
-    }
-    return std::string("no error");
-  };
+  const auto work = [](RankParts& parts) { return step_without(parts, 1); };
   EXPECT_EQ(on_trainers(options_of(dir, 2), work), (std::vector<std::string>{"rank 1", ""}));
 }
 

@@ -59,6 +59,18 @@ inline ModelConfig uniform_config() {
   return c;
 }
 
+// A model of 12 heads and KV heads, of each family's traits.
+inline ModelConfig twelve_heads(bool normed) {
+  ModelConfig c = uniform_config();
+  c.layers = 2;
+  c.heads = c.kv_heads = 12;
+  c.ffn = 96;
+  if (!normed) return c;
+  c.qkv_bias = false;
+  c.qk_norm = c.sandwich_norms = c.scaled_embedding = c.tied_head = true;
+  return c;
+}
+
 inline ModelConfig layered_config() {
   ModelConfig c = uniform_config();
   c.own_layers = {{.heads = 4, .kv_heads = 2, .head_dim = 16, .ffn = 40, .window = 0},

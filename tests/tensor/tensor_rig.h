@@ -1,4 +1,4 @@
-// The ranks that divide a model, each with a rig of its own, and models with enough heads.
+// The ranks that divide a model, each with a rig of its own.
 #pragma once
 #include <functional>
 
@@ -45,18 +45,6 @@ inline std::vector<float> all_weights(const Model& model, const WholeTensors& wh
     out.insert(out.end(), values.begin(), values.end());
   }
   return out;
-}
-
-// A model of 12 heads and KV heads, of each family's traits.
-inline ModelConfig twelve_heads(bool normed) {
-  ModelConfig c = uniform_config();
-  c.layers = 2;
-  c.heads = c.kv_heads = 12;
-  c.ffn = 96;
-  if (!normed) return c;
-  c.qkv_bias = false;
-  c.qk_norm = c.sandwich_norms = c.scaled_embedding = c.tied_head = true;
-  return c;
 }
 
 }  // namespace rl::testing
