@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/compute_dtypes.h"
-#include "support/model_pass.h"
+#include "support/logits_and_gradients.h"
 
 namespace rl::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include "support/compare_values.h"
 #include "support/compute_dtypes.h"
 #include "support/layered_model.h"
-#include "support/model_pass.h"
+#include "support/logits_and_gradients.h"
 
 namespace rl::testing {
 namespace {
@@ -71,7 +71,7 @@ class TensorParts : public ::testing::TestWithParam<Dtype> {
       GTEST_SKIP() << "this CPU has no bf16 dot product";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Dtypes, TensorParts, ::testing::Values(Dtype::kF32, Dtype::kBf16));
+INSTANTIATE_TEST_SUITE_P(Dtypes, TensorParts, ::testing::ValuesIn(compute_dtypes()));
 
 TEST_P(TensorParts, FixturesHaveTheBitsOfOneRank) {
   for (const char* model : {"llama", "smollm2", "qwen2", "qwen3", "gemma3", "mistral"}) {
