@@ -344,7 +344,8 @@ RL_AT_LEAST(rl_files, 144);
 RL_AT(rl_host, struct_size, 0);
 RL_AT(rl_host, files, 8);
 RL_AT(rl_host, allocator, 16);
-RL_AT_LEAST(rl_host, 24);
+RL_AT(rl_host, transport, 24);
+RL_AT_LEAST(rl_host, 32);
 
 RL_AT(rl_allocator, struct_size, 0);
 RL_AT(rl_allocator, user_data, 8);
@@ -366,6 +367,32 @@ RL_AT(rl_store, read_book, 64);
 RL_AT(rl_store, write_book, 72);
 RL_AT(rl_store, describe, 80);
 RL_AT_LEAST(rl_store, 88);
+
+RL_AT(rl_exchange, struct_size, 0);
+RL_AT(rl_exchange, channel, 8);
+RL_AT(rl_exchange, num_out, 16);
+RL_AT(rl_exchange, out_ranks, 24);
+RL_AT(rl_exchange, out_data, 32);
+RL_AT(rl_exchange, out_sizes, 40);
+RL_AT(rl_exchange, num_in, 48);
+RL_AT(rl_exchange, in_ranks, 56);
+RL_AT(rl_exchange, in_data, 64);
+RL_AT(rl_exchange, in_sizes, 72);
+RL_AT(rl_exchange, received, 80);
+RL_AT(rl_exchange, timeout_ns, 88);
+RL_AT(rl_exchange, lost_rank, 96);
+RL_AT(rl_exchange, reserved, 100);
+RL_AT_LEAST(rl_exchange, 104);
+
+RL_AT(rl_transport, struct_size, 0);
+RL_AT(rl_transport, user_data, 8);
+RL_AT(rl_transport, destroy, 16);
+RL_AT(rl_transport, rank, 24);
+RL_AT(rl_transport, num_ranks, 28);
+RL_AT(rl_transport, exchange, 32);
+RL_AT(rl_transport, abandon, 40);
+RL_AT(rl_transport, describe, 48);
+RL_AT_LEAST(rl_transport, 56);
 
 RL_AT(rl_tensor_request, struct_size, 0);
 RL_AT(rl_tensor_request, flags, 8);

@@ -626,6 +626,8 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  *
  * With comm.backend = gloo each rank is a process: it creates its runtime with a comm.rank of its
  * own, which returns when all have met at comm.rendezvous, and there is no rl_runtime_create_rank.
+ * With comm.backend = host there is none either: each rank creates its runtime with a transport of
+ * its own (rl_host), which says which rank it is.
  */
 
 /* Creates another rank of the run of a runtime, with its options and its services of the host. Each
@@ -2996,11 +2998,70 @@ RL_API void rl_store_init(rl_store* store, size_t size);
 RL_API rl_status rl_buffer_create_stored(const rl_options* options, uint64_t max_samples,
                                          const rl_store* store, rl_buffer** out, rl_error** err);
 
+/* Messages that a rank sends and receives, at most one to and one from each other rank. */
+typedef struct rl_exchange {
+  size_t struct_size;          /* of the library: a newer header's fields beyond it are not there */
+  uint64_t channel;            /* messages of different channels never meet */
+  size_t num_out;              /* messages to send */
+  const uint32_t* out_ranks;   /* [num_out], to whom */
+  const void* const* out_data; /* [num_out], their bytes */
+  const uint64_t* out_sizes;   /* [num_out], at least 1 each */
+  size_t num_in;               /* messages to receive */
+  const uint32_t* in_ranks;    /* [num_in], from whom */
+  void* const* in_data;        /* [num_in], where their bytes go */
+  const uint64_t* in_sizes;    /* [num_in], the room there, at least 1 each */
+  uint64_t* received;          /* [num_in], set by the host: the bytes that came */
+  int64_t timeout_ns;          /* from now on; negative: none */
+  int32_t lost_rank; /* set by the host with a failure: whom it is about; -1 before: nobody
+                        that it knows */
+  uint32_t reserved;
+} rl_exchange;
+
+/* Initialises an rl_exchange: zeroes the `size` bytes of *exchange and sets struct_size. NULL or a
+ * size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_exchange_init(rl_exchange* exchange, size_t size);
+
+/* Returns 0 once all messages have come and the memory of those to send may be written again.
+ * Messages between two ranks on one channel keep their order. Several threads may call it at once,
+ * each with a channel of its own. A result other than 0 is a failure, a timeout included. */
+typedef int32_t (*rl_exchange_fn)(void* user_data, rl_exchange* exchange);
+
+/* The ranks cannot go on because of a rank, which may be this one: exchanges that run or come later
+ * fail on all ranks, with that rank as lost_rank. Called at most once, on any thread, also beside
+ * an exchange. */
+typedef void (*rl_abandon_fn)(void* user_data, uint32_t rank, const char* why, size_t why_len);
+
+/* Writes what a code of an exchange means to text, at most text_size bytes with a final NUL. */
+typedef void (*rl_transport_describe_fn)(void* user_data, int32_t code, char* text,
+                                         size_t text_size);
+
+/* How the ranks of a run exchange what they share, with comm.backend = host: by MPI or whatever the
+ * host has. Each rank is a runtime of its own, made by rl_runtime_create_hosted, in one process or
+ * in several. librl adds up by itself, in the order of ranks, so no bit depends on the transport.
+ * It checks that both ends of a message made the same call, before any array is written. A failure
+ * is RL_RANK_LOST on all ranks and names lost_rank, or this rank, with the code as
+ * rl_error_system_code. destroy means that this rank has left: exchanges that wait for it fail. */
+typedef struct rl_transport {
+  size_t struct_size;
+  void* user_data;       /* what the functions below get */
+  rl_destroy_fn destroy; /* ends user_data; may be NULL */
+  uint32_t rank;         /* of this runtime, from 0 */
+  uint32_t num_ranks;    /* parallel.data */
+  rl_exchange_fn exchange;
+  rl_abandon_fn abandon;
+  rl_transport_describe_fn describe; /* may be NULL: codes are errno values */
+} rl_transport;
+
+/* Initialises an rl_transport: zeroes the `size` bytes of *transport and sets struct_size. NULL or
+ * a size too small has no effect. Thread: any; callback-safe. */
+RL_API void rl_transport_init(rl_transport* transport, size_t size);
+
 /* What a host provides to a runtime. A service that is NULL comes from the operating system. */
 typedef struct rl_host {
   size_t struct_size;
   const rl_files* files;         /* copied; NULL: the files of the operating system */
   const rl_allocator* allocator; /* copied; NULL: memory of the operating system */
+  const rl_transport* transport; /* copied; the one of comm.backend = host, else NULL */
 } rl_host;
 
 /* Initialises an rl_host: zeroes the `size` bytes of *host and sets struct_size. NULL or a size too
@@ -3009,8 +3070,10 @@ RL_API void rl_host_init(rl_host* host, size_t size);
 
 /* Creates a runtime, as rl_runtime_create does, with services of the host. All objects made from it
  * read and write their files through host->files (model, prompts, evaluations, checkpoints,
- * metrics, traces, reports, saved models), and their arenas are memory of host->allocator. options
- * and host may be NULL. Other codes are those of rl_runtime_create. Thread: any. */
+ * metrics, traces, reports, saved models), their arenas are memory of host->allocator, and ranks
+ * exchange by host->transport: RL_FAILED_PRECONDITION if comm.backend is host and there is none,
+ * RL_CONFLICT for one with another backend, RL_INVALID_ARGUMENT for one of another number of ranks.
+ * options and host may be NULL. Other codes are those of rl_runtime_create. Thread: any. */
 RL_API rl_status rl_runtime_create_hosted(uint32_t header_abi, const rl_options* options,
                                           const rl_host* host, rl_runtime** out, rl_error** err);
 

@@ -31,7 +31,8 @@ printf '{"lib_stripped_bytes": {"value": %d, "unit": "bytes", "at_most": %d}}\n'
 "$programs/decode_bench" --model "$model" --out "$out/decode.json" "$@"
 "$programs/train_bench" --model "$model" --out "$out/train.json" "$@"
 "$programs/async_bench" --model "$model" --out "$out/async.json" "$@"
+"$programs/ranks_bench" --model "$model" --out "$out/ranks.json" "$@"
 "$programs/rl_probe" >"$out/probe_after.json"
 "$programs/host_bench" --model tests/fixtures/models/smollm2 --out "$out/host.json" "$@"
 python3 tools/bench_report.py out/bench.json --probe "$out"/probe_{before,after}.json \
-  --measured "$out"/{train,decode,async,host,library}.json --floors bench/floors.json
+  --measured "$out"/{train,decode,async,ranks,host,library}.json --floors bench/floors.json

@@ -3,6 +3,7 @@
 #include "abi/guard.h"
 #include "abi/host_files.h"
 #include "abi/host_memory.h"
+#include "abi/host_ranks.h"
 #include "abi/host_service.h"
 #include "abi/user_data.h"
 
@@ -73,7 +74,8 @@ class Services {
   explicit Services(const rl_host* host) noexcept
       : host_(host),
         files_(user_data_of(member(&rl_host::files))),
-        memory_(user_data_of(member(&rl_host::allocator))) {}
+        memory_(user_data_of(member(&rl_host::allocator))),
+        ranks_(user_data_of(member(&rl_host::transport))) {}
 
   RuntimeSeams seams() {
     RuntimeSeams out;
@@ -81,6 +83,7 @@ class Services {
     const rl_host host = input_struct(host_, "host");
     out.host_files = host_files(host.files, std::move(files_));
     out.host_memory = host_memory(host.allocator, std::move(memory_));
+    out.host_ranks = host_ranks(host.transport, std::move(ranks_));
     return out;
   }
 
@@ -94,7 +97,7 @@ class Services {
   }
 
   const rl_host* host_;
-  UserData files_, memory_;
+  UserData files_, memory_, ranks_;
 };
 
 rl_status create_runtime(uint32_t header_abi, const rl_options* options, const rl_host* host,
@@ -127,6 +130,12 @@ void rl_files_init(rl_files* files, size_t size) {
 }
 void rl_allocator_init(rl_allocator* allocator, size_t size) {
   init_struct(allocator, size, sizeof(*allocator));
+}
+void rl_exchange_init(rl_exchange* exchange, size_t size) {
+  init_struct(exchange, size, sizeof(*exchange));
+}
+void rl_transport_init(rl_transport* transport, size_t size) {
+  init_struct(transport, size, sizeof(*transport));
 }
 void rl_host_init(rl_host* host, size_t size) { init_struct(host, size, sizeof(*host)); }
 

@@ -45,6 +45,11 @@ int64_t aligned(int64_t floats) {
   return (floats + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
 }
 
+// Of borrowed memory, behind the packed matrices.
+uint64_t vectors_offset(const PackedShapes& shapes) {
+  return CheckedU64(packed_bytes(shapes)).align_up(ArenaPlan::kAlignment).get();
+}
+
 }  // namespace
 
 uint64_t ComputeCopy::vector_bytes(const ModelConfig& config) {
@@ -55,22 +60,38 @@ uint64_t ComputeCopy::vector_bytes(const ModelConfig& config) {
   return static_cast<uint64_t>(floats) * sizeof(float);
 }
 
+uint64_t ComputeCopy::borrowed_bytes(const ModelConfig& config, const PackedShapes& shapes) {
+  return (CheckedU64(vectors_offset(shapes)) + CheckedU64(vector_bytes(config))).get();
+}
+
 ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
                          const PackedShapes& shapes, const float* master, bool own_vectors,
                          const ArenaPlace& place)
-    : packed_(config, layout, shapes, place) {
+    : packed_(config, layout, shapes, place),
+      own_("unpacked weights, copy", own_vectors ? vector_bytes(config) : 0, Touch::kLater, place) {
   RL_CHECK(master != nullptr || own_vectors);
-  if (own_vectors)
-    own_ = Arena("unpacked weights, copy", vector_bytes(config), Touch::kLater, place);
+  this->place(config, layout, master, own_vectors ? own_.at<float>(0) : nullptr);
+}
+
+ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
+                         const PackedShapes& shapes, std::byte* borrowed, ArenaLedger* ledger)
+    : packed_(config, layout, shapes, borrowed),
+      in_host_(kWeightsInHost, borrowed_bytes(config, shapes), Touch::kLater, ledger),
+      borrowed_(borrowed) {
+  place(config, layout, nullptr, reinterpret_cast<float*>(borrowed + vectors_offset(shapes)));
+}
+
+// own: where the vectors are copied to; null: they stay in the masters.
+void ComputeCopy::place(const ModelConfig& config, const WeightLayout& layout, const float* master,
+                        float* own) {
   const int64_t step = std::max<int64_t>(1, kMoveFloats / config.hidden) * config.hidden;
-  float* next = own_vectors ? own_.at<float>(0) : nullptr;
   place_vectors(config, layout, vectors_, [&](int64_t offset, int64_t size, const float*& pointer) {
-    pointer = own_vectors ? next : master + offset;
-    if (!own_vectors) return;
+    pointer = own != nullptr ? own : master + offset;
+    if (own == nullptr) return;
     for (int64_t i = 0; i < size; i += step) {
-      moves_.push_back({offset + i, next + i, std::min(step, size - i)});
+      moves_.push_back({offset + i, own + i, std::min(step, size - i)});
     }
-    next += aligned(size);
+    own += aligned(size);
   });
 }
 
@@ -80,6 +101,11 @@ void ComputeCopy::update(Compute& compute, const WeightFloats& weights) {
   const FloatReader reader = read;
   const float* const masters = weights.masters();
   read_floats(compute, {moves_, masters != nullptr ? nullptr : &reader, masters});
+  if (borrowed_ != nullptr) copy_bytes(compute, {borrowed_, in_host_.data(), in_host_.bytes()});
+}
+
+void ComputeCopy::bring(Compute& compute) {
+  if (borrowed_ != nullptr) copy_bytes(compute, {in_host_.data(), borrowed_, in_host_.bytes()});
 }
 
 }  // namespace rl

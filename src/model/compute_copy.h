@@ -13,6 +13,9 @@
 
 namespace rl {
 
+// The arena of weights that are in memory of the device only while it computes with them.
+inline constexpr const char* kWeightsInHost = "weights, host";
+
 // Parameters of a layer that are not packed; null: the model has none.
 struct LayerVectors {
   const float *input_norm = nullptr, *q_norm = nullptr, *k_norm = nullptr;
@@ -32,11 +35,17 @@ class ComputeCopy {
   // packed; required if master is null.
   ComputeCopy(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
               const float* master, bool own_vectors, const ArenaPlace& place);
+  // Without masters, in borrowed memory of borrowed_bytes(): others may write to it between the
+  // forwards that read the copy, and bring() restores it from an arena in the host's memory.
+  ComputeCopy(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
+              std::byte* borrowed, ArenaLedger* ledger);
   ComputeCopy(const ComputeCopy&) = delete;
 
   // Loads the weights, from the masters or from a file. The caller ensures that nobody reads the
   // copy meanwhile.
   void update(Compute& compute, const WeightFloats& weights);
+  // What is in borrowed memory is there again; no effect on a copy that has its own.
+  void bring(Compute& compute);
   // Called before the copy is published. number: the model's releases so far.
   void set_release(uint64_t version, uint64_t number) {
     version_.store(version, std::memory_order_release);
@@ -58,12 +67,17 @@ class ComputeCopy {
 
   // Bytes of the arena if own_vectors is set.
   static uint64_t vector_bytes(const ModelConfig& config);
-  uint64_t arena_bytes() const { return packed_.memory().size() + own_.span().size(); }
+  static uint64_t borrowed_bytes(const ModelConfig& config, const PackedShapes& shapes);
+  uint64_t arena_bytes() const { return packed_.memory().size() + own_.bytes() + in_host_.bytes(); }
 
  private:
   friend class WeightPin;
+  void place(const ModelConfig& config, const WeightLayout& layout, const float* master,
+             float* own);
   PackedWeights packed_;
-  Arena own_;
+  Arena own_;      // of the vectors
+  Arena in_host_;  // what borrowed memory gets
+  std::byte* const borrowed_ = nullptr;
   WeightVectors vectors_;
   std::vector<FloatRun> moves_;  // from layout offsets to the own vectors, whole rows each
   std::atomic<uint64_t> version_{0}, release_{0};

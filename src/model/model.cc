@@ -74,6 +74,10 @@ uint64_t Model::packed_forward_bytes(const Device& device, const ModelConfig& co
   return packed_bytes(plan_forward_shapes(device, config, compute));
 }
 
+uint64_t Model::borrowed_bytes(const Device& device, const ModelConfig& config, Dtype compute) {
+  return ComputeCopy::borrowed_bytes(config, plan_forward_shapes(device, config, compute));
+}
+
 Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& options)
     : config_((check_options(source.config(), options, compute.device()),
                with_split(source.config(), options.split))),
@@ -87,13 +91,16 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
               compute.memory()) {
   RL_CHECK(!options.frozen || options.compute_copies == 1);
   RL_CHECK(config_.split.ranks() == tensor_.size());
-  RL_CHECK(options.frozen || !options.filled_later);
+  RL_CHECK(options.frozen || (!options.filled_later && options.borrowed == nullptr));
   const bool apart = options.compute_copies > 1 || options.frozen;
   const PackedShapes shapes =
       plan_forward_shapes(compute.device(), config_, compute_dtype(), slice_width_);
   for (int64_t i = 0; i < options.compute_copies; ++i) {
-    copies_.push_back(
-        std::make_unique<ComputeCopy>(config_, layout_, shapes, master(), apart, compute.memory()));
+    copies_.push_back(options.borrowed != nullptr
+                          ? std::make_unique<ComputeCopy>(config_, layout_, shapes,
+                                                          options.borrowed, compute.ledger())
+                          : std::make_unique<ComputeCopy>(config_, layout_, shapes, master(), apart,
+                                                          compute.memory()));
   }
   trained_ = copies_.front().get();
   published_ = trained_;

@@ -36,6 +36,8 @@ struct ModelOptions {
   int64_t slice_width = 0;             // of packed matrices, see plan_forward_shapes(); for tests
   bool frozen = false;                 // no masters: never trained or saved
   bool filled_later = false;           // frozen: has no weights before copy_masters() or fill()
+  // Of a frozen model: Model::borrowed_bytes() of memory that its weights share with others.
+  std::byte* borrowed = nullptr;
   TensorSplit split = {};              // what this rank has of the layers
   TensorRanks tensor = {};             // which have the rest; as many as split.ranks()
 };
@@ -103,6 +105,8 @@ class Model {
   // shape.
   void copy_masters(const Model& from);
   void fill(const WeightSource& source);
+  // With borrowed memory: the weights are there until others write to it. Before every forward.
+  void bring_weights() const { trained_->bring(compute_); }
   // Returns the memory of the packed matrices to the system; restore_packed() must run before the
   // next computation. Nothing may compute meanwhile; kBusy if a reader has pinned one of them.
   void drop_packed();
@@ -121,6 +125,8 @@ class Model {
   static uint64_t master_bytes(const ModelConfig& config);
   static uint64_t packed_forward_bytes(const Device& device, const ModelConfig& config,
                                        Dtype compute);
+  // Of a frozen model's weights.
+  static uint64_t borrowed_bytes(const Device& device, const ModelConfig& config, Dtype compute);
   // Bytes of this model's arenas.
   uint64_t arena_bytes() const;
 

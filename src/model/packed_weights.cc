@@ -103,9 +103,17 @@ PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layo
     : config_(config),
       layout_(layout),
       shapes_(shapes),
-      arena_("packed weights, forward", packed_bytes(shapes_), Touch::kLater, place) {
-  layers_.resize(static_cast<size_t>(config.layers * shapes_.parts));
-}
+      arena_("packed weights, forward", packed_bytes(shapes_), Touch::kLater, place),
+      data_(arena_.data()),
+      layers_(static_cast<size_t>(config.layers * shapes_.parts)) {}
+
+PackedWeights::PackedWeights(const ModelConfig& config, const WeightLayout& layout,
+                             const PackedShapes& shapes, std::byte* data)
+    : config_(config),
+      layout_(layout),
+      shapes_(shapes),
+      data_(data),
+      layers_(static_cast<size_t>(config.layers * shapes_.parts)) {}
 
 // Calls pack(shape, offset in the layout, matrix) for every matrix, in the order of the arena.
 template <typename Pack>
@@ -141,7 +149,7 @@ void PackedWeights::pack(Compute& compute, const WeightFloats& weights) {
   const auto read = [&](int64_t from, std::span<float> out) { weights.read(from, out); };
   const FloatReader reader = read;
   const std::span<float> floats(staging.at<float>(0), staging.bytes() / sizeof(float));
-  std::byte* next = arena_.data();
+  std::byte* next = data_;
   for_each_matrix([&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
     pack_rows(compute, {shape, next, out, master ? master + offset : nullptr, offset,
                         master ? nullptr : &reader, floats, staging_floats});

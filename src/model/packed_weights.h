@@ -57,6 +57,9 @@ class PackedWeights {
  public:
   PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
                 const ArenaPlace& place = {});
+  // In memory of the caller: packed_bytes(shapes), 64-byte aligned.
+  PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
+                std::byte* data);
   // Packs everything from masters or from a file; called once per version.
   void pack(Compute& compute, const WeightFloats& weights);
   // Of one of the parts that the rank has.
@@ -64,8 +67,9 @@ class PackedWeights {
     return layers_[static_cast<size_t>(l * shapes_.parts + part)];
   }
   const PackedMatrix& head() const { return head_; }
+  // Its own.
   std::span<std::byte> memory() const { return arena_.span(); }
-  // Returns the memory to the system until the next pack().
+  // Returns its own memory to the system until the next pack().
   void drop();
 
  private:
@@ -75,6 +79,7 @@ class PackedWeights {
   const WeightLayout& layout_;
   PackedShapes shapes_;
   Arena arena_;
+  std::byte* const data_;
   bool dropped_ = false;
   std::vector<PackedLayer> layers_;
   PackedMatrix head_;

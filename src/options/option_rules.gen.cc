@@ -921,12 +921,6 @@ constexpr OptionCondition kConditions_comm_backend_and_parallel_data_2[] = {
     {"parallel.data", OptionCondition::kIsNot,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_comm_backend_and_parallel_data_3[] = {
-    {"comm.backend", OptionCondition::kIs,
-     "host", "", ""},
-    {"parallel.data", OptionCondition::kIsNot,
-     "1", "", ""},
-};
 constexpr OptionCondition kConditions_comm_backend_and_parallel_tensor[] = {
     {"comm.backend", OptionCondition::kIs,
      "gloo", "", ""},
@@ -1861,6 +1855,14 @@ constexpr OptionCondition kConditions_reference_micro_batch_size_and_trainer_dyn
     {"trainer.dynamic_batching", OptionCondition::kIs,
      "true", "", ""},
 };
+constexpr OptionCondition kConditions_reference_offload_and_algo_kl_where[] = {
+    {"reference.offload", OptionCondition::kChanged,
+     "", "", ""},
+    {"algo.kl.where", OptionCondition::kIs,
+     "none", "", ""},
+    {"algo.objective", OptionCondition::kIsNot,
+     "dpo", "", ""},
+};
 constexpr OptionCondition kConditions_reference_weights_and_algo_kl_where[] = {
     {"reference.weights", OptionCondition::kChanged,
      "", "", ""},
@@ -2692,10 +2694,6 @@ constexpr OptionRule kRules[] = {
      kConditions_comm_backend_and_parallel_data_2, 2,
      "comm.backend is nccl, which is for GPUs, but ranks have none in this build: parallel.data "
      "is {parallel.data}"},
-    {"comm.backend", "parallel.data",
-     kConditions_comm_backend_and_parallel_data_3, 2,
-     "comm.backend is host, but a host has no way to provide one: local and gloo are there for "
-     "parallel.data = {parallel.data}"},
     {"comm.backend", "parallel.tensor",
      kConditions_comm_backend_and_parallel_tensor, 2,
      "comm.backend is gloo, but in this build the ranks of parallel.tensor = {parallel.tensor} "
@@ -3253,6 +3251,10 @@ constexpr OptionRule kRules[] = {
      kConditions_reference_micro_batch_size_and_trainer_dynamic_batching, 2,
      "reference.micro_batch_size = {reference.micro_batch_size} has no effect while "
      "trainer.dynamic_batching is {trainer.dynamic_batching}"},
+    {"reference.offload", "algo.kl.where",
+     kConditions_reference_offload_and_algo_kl_where, 3,
+     "reference.offload = {reference.offload} has no effect while algo.kl.where is "
+     "{algo.kl.where}"},
     {"reference.weights", "algo.kl.where",
      kConditions_reference_weights_and_algo_kl_where, 3,
      "reference.weights = {reference.weights} has no effect while algo.kl.where is "

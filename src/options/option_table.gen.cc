@@ -265,7 +265,8 @@ constexpr OptionChoice kChoices_comm_backend[] = {
     {"nccl",
      "GPUs. Refused: ranks have no GPUs yet."},
     {"host",
-     "What the host provides. Refused: it can provide nothing yet."},
+     "Each rank is a runtime that the host gives a transport to exchange by "
+     "(rl_runtime_create_hosted), which says which rank it is."},
 };
 constexpr OptionChoice kChoices_critic_recompute_granularity[] = {
     {"policy",
@@ -2120,6 +2121,16 @@ constexpr OptionInfo kOptions[] = {
      "leaves its micro-batches to reference.forward_max_tokens_per_device.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "verl ref.log_prob_micro_batch_size_per_gpu"},
+    {"reference.offload", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "The weights of the reference stay in host memory, and are copied to the training workspace "
+     "each time its log-probs are computed: their place is behind the buffers of forwards, and "
+     "the backward of the policy uses the same bytes afterwards. All bits are the same. With "
+     "runtime.device = cpu both are one memory, so this saves nothing there.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "verl ref.fsdp_config.param_offload, Relax role swap"},
     {"reference.weights", OptionType::kEnum, "initial",
      {},
      {},

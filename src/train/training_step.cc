@@ -162,6 +162,7 @@ void Trainer::Impl::score_reference(TrainMetrics& metrics) {
 void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> samples,
                              std::span<const std::span<float>> out) {
   if (&which == &model) learner.stage();
+  which.bring_weights();
   std::vector<PackItem> all;
   for (const Sample* s : samples) {
     const auto index = static_cast<int32_t>(all.size());

@@ -2,6 +2,7 @@
 // memory is free for others, and comes back with the same samples or not at all.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <map>
 
@@ -102,6 +103,32 @@ TEST_F(CudaMemory, ABudgetBoundsTheDeviceAndAnotherTheHost) {
   const Error of_device = expect_error(Code::kResourceExhausted, [&] { plan(bounded); });
   EXPECT_EQ(of_device.key, "runtime.memory_budget_bytes");
   EXPECT_EQ(of_device.expected, str("at least ", free.least_bytes));
+}
+
+// The workspace has room for them behind the buffers of forwards, which are smaller than those of
+// training. It is a knob where a host says how much memory it has.
+TEST_F(CudaMemory, AnOffloadedReferenceTakesNoMemoryOfItsOwn) {
+  OptionSet options = options_;
+  options.set_string("model.path", write_random_llama(dir_.file("layers"), {.layers = 4}));
+  options.set_text("algo.kl.where", "loss");
+  const auto offered = [&] {
+    const std::vector<Knob> knobs = plan(options).knobs();
+    return std::ranges::find(knobs, "reference.offload", &Knob::key) != knobs.end();
+  };
+  const MemoryPlan kept = plan(options);
+  EXPECT_FALSE(offered());
+  options.set_text("runtime.host_memory_budget_bytes", "1GiB");
+  EXPECT_TRUE(offered());
+  options.set_text("reference.offload", "true");
+  const MemoryPlan moved = plan(options);
+  EXPECT_FALSE(offered());
+  const uint64_t weights = moved.bytes_of("weights, host");
+  EXPECT_GT(weights, 0u);
+  EXPECT_EQ(moved.arena_bytes_in(MemorySpace::kHost),
+            kept.arena_bytes_in(MemorySpace::kHost) + weights);
+  EXPECT_EQ(moved.total_bytes + weights, kept.total_bytes);
+  const Rig rig(options, seams_on(emulated_gpu()));
+  EXPECT_EQ(live(const_cast<Rig&>(rig).runtime()), planned(moved));
 }
 
 // A run within its budget holds no more, with the rows and blocks that fit.

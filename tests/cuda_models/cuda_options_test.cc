@@ -125,6 +125,26 @@ TEST_P(CudaRecompute, ChangesNoBit) {
   EXPECT_EQ(digest(GetParam()), digest(Case{.name = "kept"}));
 }
 
+class CudaReference : public ::testing::Test {
+ protected:
+  ~CudaReference() override { emulated::restart(0); }
+  const TempDir dir_;
+};
+
+// The weights of the reference lie in the workspace while it computes, and in the host's memory
+// otherwise.
+TEST_F(CudaReference, OffloadChangesNoBit) {
+  const auto digest = [&](const char* offload) {
+    return run(options_of(Case{.name = "reference",
+                               .assignments = {"algo.kl.where=reward", "algo.kl.coef=0.1",
+                                               "algo.kl.estimator=k2", offload}},
+                          dir_),
+               emulated_gpu())
+        .digest;
+  };
+  EXPECT_EQ(digest("reference.offload=true"), digest("reference.offload=false"));
+}
+
 class CudaParts : public ::testing::Test {
  protected:
   CudaParts() { emulated::restart(0); }

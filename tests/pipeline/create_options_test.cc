@@ -274,6 +274,7 @@ const std::map<std::string, Change>& changes() {
       {"profiler.timeline.enable", {{"true", "profiler.timeline.dir=@trace"}}},
       {"reference.forward_max_tokens_per_device", {{"5000"}, kl_loss, plan_text}},
       {"reference.micro_batch_size", {{"3"}, kl_loss + counted, plan_text}},
+      {"reference.offload", {{"true"}, kl_loss, plan_text}},
       {"reference.weights", {{"ema"}, two_steps + kl_ema}},
       {"reward.forward_max_tokens_per_device", {{"5000"}, rewarded, plan_text}},
       {"reward.micro_batch_size", {{"3"}, rewarded + counted, plan_text}},

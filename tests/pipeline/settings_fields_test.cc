@@ -166,6 +166,7 @@ void compare_training(const Settings& s, Fields& c) {
   c.same("optimizer.no_decay", s.optimizer.no_decay);
   c.same("optimizer.overlap_d2h_h2d", s.optimizer.overlap_d2h_h2d);
   c.same("optimizer.state_dtype", s.optimizer.state_dtype);
+  c.same("reference.offload", s.reference.offload);
   c.same("reference.weights", s.reference.weights);
   c.same("optimizer.beta1", s.optimizer.beta1);
   c.same("optimizer.beta2", s.optimizer.beta2);

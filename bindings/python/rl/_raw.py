@@ -282,8 +282,23 @@ class rl_store(Struct):
         ("describe", c_void_p)]
 
 
+class rl_exchange(Struct):
+    _fields_ = [("struct_size", c_size_t), ("channel", c_uint64), ("num_out", c_size_t),
+        ("out_ranks", c_void_p), ("out_data", c_void_p), ("out_sizes", c_void_p),
+        ("num_in", c_size_t), ("in_ranks", c_void_p), ("in_data", c_void_p), ("in_sizes", c_void_p),
+        ("received", c_void_p), ("timeout_ns", c_int64), ("lost_rank", c_int32),
+        ("reserved", c_uint32)]
+
+
+class rl_transport(Struct):
+    _fields_ = [("struct_size", c_size_t), ("user_data", c_void_p), ("destroy", c_void_p),
+        ("rank", c_uint32), ("num_ranks", c_uint32), ("exchange", c_void_p), ("abandon", c_void_p),
+        ("describe", c_void_p)]
+
+
 class rl_host(Struct):
-    _fields_ = [("struct_size", c_size_t), ("files", c_void_p), ("allocator", c_void_p)]
+    _fields_ = [("struct_size", c_size_t), ("files", c_void_p), ("allocator", c_void_p),
+        ("transport", c_void_p)]
 
 
 class rl_clock(Struct):
@@ -368,6 +383,13 @@ ARRAYS: dict[str, dict[str, tuple[Any, Any]]] = {
         "shape": (c_int64, "num_dims"),
         "strides": (c_int64, "num_dims"),
     },
+    "rl_exchange": {
+        "out_ranks": (c_uint32, "num_out"),
+        "out_sizes": (c_uint64, "num_out"),
+        "in_ranks": (c_uint32, "num_in"),
+        "in_sizes": (c_uint64, "num_in"),
+        "received": (c_uint64, "num_in"),
+    },
 }
 
 
@@ -400,6 +422,9 @@ rl_store_token_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
 rl_store_read_book_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, rl_store_found_fn, c_void_p)
 rl_store_write_book_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_uint64)
 rl_store_describe_fn = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t)
+rl_exchange_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(rl_exchange))
+rl_abandon_fn = ctypes.CFUNCTYPE(None, c_void_p, c_uint32, c_void_p, c_size_t)
+rl_transport_describe_fn = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t)
 
 # Result and parameters of every function.
 FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -765,6 +790,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_store_init": (None, {"store": POINTER(rl_store), "size": c_size_t}),
     "rl_buffer_create_stored": (c_int32, {"options": c_void_p, "max_samples": c_uint64, "store":
         POINTER(rl_store), "out": c_void_p, "err": c_void_p}),
+    "rl_exchange_init": (None, {"exchange": POINTER(rl_exchange), "size": c_size_t}),
+    "rl_transport_init": (None, {"transport": POINTER(rl_transport), "size": c_size_t}),
     "rl_host_init": (None, {"host": POINTER(rl_host), "size": c_size_t}),
     "rl_runtime_create_hosted": (c_int32, {"header_abi": c_uint32, "options": c_void_p, "host":
         POINTER(rl_host), "out": c_void_p, "err": c_void_p}),

@@ -526,6 +526,38 @@ class Store(Record):
 
 
 @dataclass(frozen=True)
+class Exchange(Record):
+    """The fields of rl_exchange that are numbers and texts."""
+
+    # messages of different channels never meet
+    channel: int
+    # messages to send
+    num_out: int
+    # messages to receive
+    num_in: int
+    # from now on; negative: none
+    timeout_ns: int
+    # set by the host with a failure: whom it is about; -1 before: nobody that it knows
+    lost_rank: int
+
+
+@dataclass(frozen=True)
+class Transport(Record):
+    """The fields of rl_transport that are numbers and texts."""
+
+    # ends user_data; may be NULL
+    destroy: int
+    # of this runtime, from 0
+    rank: int
+    # parallel.data
+    num_ranks: int
+    exchange: int
+    abandon: int
+    # may be NULL: codes are errno values
+    describe: int
+
+
+@dataclass(frozen=True)
 class Clock(Record):
     """The fields of rl_clock that are numbers and texts."""
 

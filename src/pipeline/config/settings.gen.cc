@@ -273,6 +273,7 @@ ProfilerSettings::ProfilerSettings(const OptionSet& options)
 ReferenceSettings::ReferenceSettings(const OptionSet& options)
     : forward_max_tokens_per_device(options.get_i64("reference.forward_max_tokens_per_device")),
       micro_batch_size(options.get_i64("reference.micro_batch_size")),
+      offload(options.get_bool("reference.offload")),
       weights(choice_of<ReferenceWeights>(options, "reference.weights")) {}
 
 RewardSettings::RewardSettings(const OptionSet& options)

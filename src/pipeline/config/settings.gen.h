@@ -398,6 +398,7 @@ struct ReferenceSettings {
 
   int64_t forward_max_tokens_per_device;  // tokens
   int64_t micro_batch_size;  // samples
+  bool offload;
   ReferenceWeights weights;
 };
 

@@ -93,6 +93,17 @@ Turns offload_turns(const Planner& p) {
   return one("trainer.activation_offload", "true");
 }
 
+Turns reference_turns(const Planner& p) {
+  if (!p.has_reference()) return {};
+  if (p.settings().runtime.host_memory_budget_bytes == 0) return {};
+  return one("reference.offload", "true");
+}
+
+// Its weights travel to the device once in a step.
+StepWork reference_work(const Planner& p, const PassSize&) {
+  return {0, 0, static_cast<double>(p.offloaded_reference_bytes())};
+}
+
 // The products of a forward that the backward computes again, and the copies of layer inputs.
 StepWork activation_work(const Planner& p, const PassSize& pass) {
   const ActivationRule rule = activation_rule_from(p.settings());
@@ -191,6 +202,7 @@ constexpr KnobRow kTable[] = {
     {"trainer.recompute_granularity", KnobEffect::kSpeed, KnobPart::kTrainer, recompute_turns,
      activation_work},
     {"trainer.activation_offload", KnobEffect::kSpeed, KnobPart::kTrainer, offload_turns},
+    {"reference.offload", KnobEffect::kSpeed, KnobPart::kTrainer, reference_turns, reference_work},
     {"trainer.recompute_loss", KnobEffect::kSpeed, KnobPart::kTrainer,
      [](const Planner&) { return one("trainer.recompute_loss", "true"); }, loss_work},
     {"checkpoint.async", KnobEffect::kSpeed, KnobPart::kTrainer,

@@ -199,6 +199,9 @@ void describe_phase(const Planner& p, MemoryPlan& plan, PlanUse use) {
     part("gradients", "train", lent, "policy");
   }
   part("forwards", "log-prob", p.logprob_bytes(plan.max_tokens));
+  if (const uint64_t weights = p.offloaded_reference_bytes(); weights != 0) {
+    part("weights", "log-prob", weights, "reference");
+  }
   if (p.has_reward_model()) {
     part("reward model", "reward", p.reward_workspace(plan.max_tokens), "reward");
   }
@@ -227,6 +230,11 @@ std::byte* MemoryPlan::lent_gradients(const std::string& role, std::byte* worksp
   const uint64_t offset =
       role == "critic" ? train_offsets.critic_gradients : train_offsets.policy_gradients;
   return offset != 0 ? workspace + offset : nullptr;
+}
+
+std::byte* MemoryPlan::reference_weights(std::byte* workspace) const {
+  return train_offsets.reference_weights != 0 ? workspace + train_offsets.reference_weights
+                                              : nullptr;
 }
 
 uint64_t MemoryPlan::bytes_of(const std::string& arena) const {
@@ -298,6 +306,9 @@ void choose_sizes(const Planner& p, const Planner& sizes, MemoryPlan& plan) {
     plan.step_samples = p.step_samples();
     plan.train_workspace_bytes = p.train_bytes(plan.max_tokens);
     set_lent_gradients(p, plan);
+    if (p.offloaded_reference_bytes() != 0) {
+      plan.train_offsets.reference_weights = p.reference_offset(plan.max_tokens);
+    }
     if (p.teacher_kept_bytes(plan.max_tokens) != 0) {
       plan.train_offsets.teacher_kept = p.teacher_kept_offset(plan.max_tokens);
     }

@@ -77,6 +77,9 @@ struct WorkspaceOffsets {
   // With trainer.free_grad_buffers_on_publish a pipeline's gradients are behind all else, so that
   // rollout has their memory.
   uint64_t policy_gradients = 0, critic_gradients = 0;
+  // With reference.offload: the reference's weights while it computes, behind the buffers of
+  // forwards.
+  uint64_t reference_weights = 0;
 };
 
 struct MemoryPlan {
@@ -107,6 +110,8 @@ struct MemoryPlan {
   WorkspaceOffsets train_offsets;
   // Null if the role's gradients have arenas of their own. workspace: of training.
   std::byte* lent_gradients(const std::string& role, std::byte* workspace) const;
+  // Null if the reference has memory of its own, or if there is none.
+  std::byte* reference_weights(std::byte* workspace) const;
 
   // The device that computes, if it has memory of its own: then a budget bounds what lies there,
   // and baseline_bytes is the host's. Else DeviceId().

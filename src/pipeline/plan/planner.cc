@@ -115,7 +115,7 @@ void Planner::add_second_copy() {
 }
 
 void Planner::add_training() {
-  if (has_reference()) add_frozen("reference", config_);
+  if (has_reference()) add_reference();
   const TrainerSizes sizes = train_sizes(min_tokens());
   least_sizes_ = sizes;
   add_states("policy", sizes);
@@ -163,6 +163,12 @@ void Planner::add_states(const char* role, const TrainerSizes& sizes) {
   add_some("optimizer workspace", sizes.optimizer_workspace);
   add_some("averaged weights", sizes.averages);
   add_some("packed weights, backward", sizes.packed_backward);
+}
+
+void Planner::add_reference() {
+  const uint64_t offloaded = offloaded_reference_bytes();
+  if (offloaded == 0) return add_frozen("reference", config_);
+  always_.push_back({kWeightsInHost, "always", offloaded, "reference"});
 }
 
 // A model without masters.
@@ -374,7 +380,9 @@ uint64_t Planner::pass_bytes(int64_t max_tokens) const {
   if (kept != 0) most = (CheckedU64(teacher_kept_offset(max_tokens)) + CheckedU64(kept)).get();
   if (has_critic()) most = std::max(most, critic_sizes(max_tokens).workspace);
   if (has_reward_model()) most = std::max(most, reward_workspace(max_tokens));
-  return most;
+  const uint64_t weights = offloaded_reference_bytes();
+  if (weights == 0) return most;
+  return std::max(most, (CheckedU64(reference_offset(max_tokens)) + CheckedU64(weights)).get());
 }
 
 uint64_t Planner::host_workspace(int64_t max_tokens) const {
@@ -409,6 +417,15 @@ uint64_t Planner::logprob_bytes(int64_t max_tokens) const {
   }
   if (has_reward_model()) most = std::max(most, reward_workspace(max_tokens));
   return std::max(most, teacher_bytes(max_tokens));
+}
+
+uint64_t Planner::offloaded_reference_bytes() const {
+  if (!has_reference() || !settings_.reference.offload) return 0;
+  return Model::borrowed_bytes(device_, config_, compute_);
+}
+
+uint64_t Planner::reference_offset(int64_t max_tokens) const {
+  return CheckedU64(logprob_bytes(max_tokens)).align_up(ArenaPlan::kAlignment).get();
 }
 
 int64_t Planner::step_samples() const {

@@ -86,6 +86,10 @@ class Planner {
   uint64_t reward_workspace(int64_t max_tokens) const;
   // Of passes that only compute log-probs, values or rewards, of whichever role needs most.
   uint64_t logprob_bytes(int64_t max_tokens) const;
+  // With reference.offload, else 0: weights of the reference, which share the workspace with the
+  // passes, and their offset in it, behind whichever forwards need most.
+  uint64_t offloaded_reference_bytes() const;
+  uint64_t reference_offset(int64_t max_tokens) const;
   // For a teacher, 0 without one: bytes of its forwards; bytes that a teacher of whole rows keeps
   // during the policy's pass; and their offset in the workspace.
   uint64_t teacher_bytes(int64_t max_tokens) const;
@@ -120,6 +124,7 @@ class Planner {
   void add_critic();
   void add_checkpoint_copy(const TrainerSizes& policy);
   void add_weights_backup(const TrainerSizes& policy);
+  void add_reference();
   void add_frozen(const char* role, const ModelConfig& config);
   int64_t samples_held() const;
   int64_t response_tokens() const;

@@ -27,7 +27,29 @@ std::unique_ptr<Rendezvous> rendezvous_of(const Settings& settings, FileSystem& 
 }  // namespace
 
 bool has_process_ranks(const Settings& settings) {
-  return settings.parallel.data > 1 && settings.comm.backend == CommBackend::kGloo;
+  return settings.parallel.data > 1 && settings.comm.backend != CommBackend::kLocal;
+}
+
+void check_host_ranks(const Settings& settings, const Transport* given, int size) {
+  const bool wanted = settings.comm.backend == CommBackend::kHost;
+  if (wanted == (given != nullptr) && (given == nullptr || given->size() == size)) return;
+  const char* const service = "host.transport";
+  if (given == nullptr) {
+    throw Error(Code::kFailedPrecondition, str("comm.backend is host, but ", service, " is NULL"))
+        .with_key("comm.backend")
+        .with_other_key(service);
+  }
+  if (!wanted) {
+    throw Error(Code::kConflict, str("the host provides ", service, ", but comm.backend is ",
+                                     settings.set.get_text("comm.backend")))
+        .with_key("comm.backend")
+        .with_other_key(service);
+  }
+  throw Error(Code::kInvalidArgument,
+              str(service, ".num_ranks is ", given->size(), ", but the run has ", size, " ranks"))
+      .with_key(service)
+      .with_other_key("parallel.data")
+      .with_expected(str(size));
 }
 
 std::shared_ptr<Transport> join_ranks(const Settings& settings, FileSystem& files) {

@@ -1,4 +1,4 @@
-// Ranks that are processes: how this one meets the others (comm.backend, comm.rendezvous).
+// Ranks that make their own runtimes: how one meets the others (comm.backend, comm.rendezvous).
 #pragma once
 #include <memory>
 
@@ -8,8 +8,13 @@
 
 namespace rl {
 
-// Whether the ranks of a run are processes.
+// Whether each rank of a run makes its own runtime, in a process of its own or by the host.
 bool has_process_ranks(const Settings& settings);
+
+// given: what the host provides, null for nothing. It is there with comm.backend = host, and only
+// then: Error(kFailedPrecondition), Error(kConflict); Error(kInvalidArgument) for another number of
+// ranks than the run's.
+void check_host_ranks(const Settings& settings, const Transport* given, int size);
 
 // Returns when all ranks have met. Error(kInvalidArgument) for a place of another form, kNotFound
 // for a directory that there is not, kIo where rank 0 cannot listen, kNotInBuild without the

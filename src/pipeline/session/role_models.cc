@@ -97,7 +97,7 @@ void require_own_head(const WeightSource& source, const Role& role) {
 }
 
 std::unique_ptr<Model> load(const LoadedModel& policy, const Settings& settings, const Role& role,
-                            bool filled_later = false) {
+                            bool filled_later = false, std::byte* borrowed = nullptr) {
   const std::string& given = settings.model.*role.path;
   Runtime& runtime = policy.runtime();
   const std::string& path = given.empty() ? policy.path() : given;
@@ -119,15 +119,16 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const Settings& settings,
     model.tensor = policy.model().tensor_ranks();
   }
   model.filled_later = filled_later;
+  model.borrowed = borrowed;
   return std::make_unique<Model>(*source, runtime.compute(), model);
 }
 
 }  // namespace
 
 std::unique_ptr<Model> load_reference(const LoadedModel& policy, const Settings& settings,
-                                      bool filled_later) {
+                                      bool filled_later, std::byte* borrowed) {
   if (!uses_reference(settings)) return nullptr;
-  return load(policy, settings, kReference, filled_later);
+  return load(policy, settings, kReference, filled_later, borrowed);
 }
 
 void fill_reference(const LoadedModel& policy, const Settings& settings, Model& reference) {

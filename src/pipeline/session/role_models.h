@@ -13,8 +13,9 @@ namespace rl {
 // Null if nothing needs it. Reads model.reference_path, or the policy's own file: the policy at
 // the beginning of the run, also after a resume. The caller holds the compute lease. filled_later:
 // its memory is reserved, but it has no weights before Model::copy_masters() or fill_reference().
+// borrowed: ModelOptions::borrowed, with reference.offload.
 std::unique_ptr<Model> load_reference(const LoadedModel& policy, const Settings& settings,
-                                      bool filled_later = false);
+                                      bool filled_later = false, std::byte* borrowed = nullptr);
 void fill_reference(const LoadedModel& policy, const Settings& settings, Model& reference);
 // Whether it has the policy's weights as they are now: those of the policy's file, unchanged.
 bool reference_is_policy(const LoadedModel& policy, const Settings& settings);

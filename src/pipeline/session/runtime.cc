@@ -32,12 +32,14 @@ const Settings& validated(const Settings& settings, bool own_executor) {
 }
 
 RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int rank,
-                  FileSystem& files) {
+                  FileSystem& files, std::shared_ptr<Transport> of_host) {
   const int size = rank_count_of(settings);
+  check_host_ranks(settings, of_host.get(), size);
   if (size == 1) return {};
   const MeshSizes sizes{.tensor = static_cast<int>(settings.parallel.tensor),
                         .data = static_cast<int>(settings.parallel.data)};
   const int64_t timeout_ns = settings.comm.timeout_ns;
+  if (of_host != nullptr) return {std::move(of_host), sizes, timeout_ns};
   if (has_process_ranks(settings)) return {join_ranks(settings, files), sizes, timeout_ns};
   if (run == nullptr) run = std::make_shared<LocalRun>(size);
   return {std::move(run), rank, sizes, timeout_ns};
@@ -71,13 +73,14 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
                     "depend on its neighbours"))
         .with_key("model.dtype");
   }
-  ranks_ = ranks_of(settings_, std::move(seams.run), seams.rank, fs_);
+  ranks_ = ranks_of(settings_, std::move(seams.run), seams.rank, fs_, std::move(seams.host_ranks));
 }
 
 std::shared_ptr<Runtime> Runtime::make_rank(int rank) const {
   if (has_process_ranks(settings_)) {
     throw Error(Code::kFailedPrecondition,
-                "with comm.backend = gloo each rank is a process, which makes its own runtime")
+                str("with comm.backend = ", settings_.set.get_text("comm.backend"),
+                    " each rank makes its own runtime"))
         .with_key("comm.backend");
   }
   if (ranks_.run() == nullptr) {

@@ -27,6 +27,7 @@ namespace rl {
 struct RuntimeSeams {
   std::shared_ptr<FileSystem> host_files;
   std::shared_ptr<MemorySource> host_memory;  // of arenas and of tensors that own their memory
+  std::shared_ptr<Transport> host_ranks;      // with comm.backend = host, and only then
   FileSystem* fs = nullptr;                   // with host_files null
   const Clock* clock = nullptr;
   std::unique_ptr<Executor> executor;

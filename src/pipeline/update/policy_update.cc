@@ -44,7 +44,8 @@ PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const M
       kl_(settings),
       averaged_reference_(settings.reference.weights == ReferenceWeights::kEma),
       shares_reference_(in_run && reference_is_policy(model, settings)),
-      reference_(load_reference(model, settings, shares_reference_)),
+      reference_(
+          load_reference(model, settings, shares_reference_, plan.reference_weights(workspace))),
       rank_options_(shared_options(settings.set)) {
   Runtime& runtime = model.runtime();
   trainer_ = std::make_unique<Trainer>(

@@ -512,6 +512,31 @@ pub type rl_store_describe_fn = Option<
     ),
 >;
 
+pub type rl_exchange_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        exchange: *mut rl_exchange,
+    ) -> i32,
+>;
+
+pub type rl_abandon_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        rank: u32,
+        why: *const c_char,
+        why_len: usize,
+    ),
+>;
+
+pub type rl_transport_describe_fn = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        code: i32,
+        text: *mut c_char,
+        text_size: usize,
+    ),
+>;
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rl_device_info {
@@ -1141,10 +1166,43 @@ pub struct rl_store {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+pub struct rl_exchange {
+    pub struct_size: usize,
+    pub channel: u64,
+    pub num_out: usize,
+    pub out_ranks: *const u32,
+    pub out_data: *const *const c_void,
+    pub out_sizes: *const u64,
+    pub num_in: usize,
+    pub in_ranks: *const u32,
+    pub in_data: *const *mut c_void,
+    pub in_sizes: *const u64,
+    pub received: *mut u64,
+    pub timeout_ns: i64,
+    pub lost_rank: i32,
+    pub reserved: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rl_transport {
+    pub struct_size: usize,
+    pub user_data: *mut c_void,
+    pub destroy: rl_destroy_fn,
+    pub rank: u32,
+    pub num_ranks: u32,
+    pub exchange: rl_exchange_fn,
+    pub abandon: rl_abandon_fn,
+    pub describe: rl_transport_describe_fn,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct rl_host {
     pub struct_size: usize,
     pub files: *const rl_files,
     pub allocator: *const rl_allocator,
+    pub transport: *const rl_transport,
 }
 
 #[repr(C)]
@@ -2175,6 +2233,8 @@ extern "C" {
         out: *mut *mut rl_buffer,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_exchange_init(exchange: *mut rl_exchange, size: usize);
+    pub fn rl_transport_init(transport: *mut rl_transport, size: usize);
     pub fn rl_host_init(host: *mut rl_host, size: usize);
     pub fn rl_runtime_create_hosted(
         header_abi: u32,

@@ -592,10 +592,41 @@ pub fn structs(out: &mut String) {
     );
     layout!(
         out,
+        rl_exchange,
+        struct_size,
+        channel,
+        num_out,
+        out_ranks,
+        out_data,
+        out_sizes,
+        num_in,
+        in_ranks,
+        in_data,
+        in_sizes,
+        received,
+        timeout_ns,
+        lost_rank,
+        reserved
+    );
+    layout!(
+        out,
+        rl_transport,
+        struct_size,
+        user_data,
+        destroy,
+        rank,
+        num_ranks,
+        exchange,
+        abandon,
+        describe
+    );
+    layout!(
+        out,
         rl_host,
         struct_size,
         files,
-        allocator
+        allocator,
+        transport
     );
     layout!(
         out,
