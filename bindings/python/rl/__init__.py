@@ -32,6 +32,7 @@ from .records import (AlgoLoss, BufferFileInfo, BufferStats, Clock, Conversation
                       PlanInfo, PlanItem, StepTime)
 from .runtime import Plan, Profiler, ProfilerCount, Runtime
 from .sample import Sample, SampleView
+from .store import Store
 from .tensor import Tensor
 from .trainer import Trainer
 
@@ -44,7 +45,7 @@ __all__ = [
     "OptionFlags", "OptionInfo", "OptionType", "Options", "Outcome", "Output", "Paused", "Pipeline",
     "PipelineStats", "Plan", "PlanInfo", "PlanItem", "PlanKind", "Profiler", "ProfilerCount",
     "Purpose", "RESULTS", "Reply", "Runtime", "Sample", "SampleArray", "SampleView", "Score",
-    "State", "StepTime", "Tensor", "Timeout", "Tokens", "Trainer", "Use", "When", "WouldBlock",
-    "abi_version", "algo", "buffer_file_info", "build_info", "constant", "devices", "feature",
-    "features", "find_option", "option_choices", "option_infos", "presets", "version",
+    "State", "StepTime", "Store", "Tensor", "Timeout", "Tokens", "Trainer", "Use", "When",
+    "WouldBlock", "abi_version", "algo", "buffer_file_info", "build_info", "constant", "devices",
+    "feature", "features", "find_option", "option_choices", "option_infos", "presets", "version",
 ]

@@ -507,25 +507,6 @@ class AlgoLoss(Record):
 
 
 @dataclass(frozen=True)
-class Store(Record):
-    """The fields of rl_store that are numbers and texts."""
-
-    # ends user_data; may be NULL
-    destroy: int
-    put: int
-    claim: int
-    recover: int
-    # forgets a group
-    acknowledge: int
-    # keeps a group that cannot be read where nobody claims it
-    set_aside: int
-    read_book: int
-    write_book: int
-    # may be NULL: codes are errno values
-    describe: int
-
-
-@dataclass(frozen=True)
 class Clock(Record):
     """The fields of rl_clock that are numbers and texts."""
 
