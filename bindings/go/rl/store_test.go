@@ -94,7 +94,7 @@ func storedBuffer(t *testing.T, store Store, ordinals ...uint64) *Buffer {
 	buffer := value[*Buffer](t)(NewStoredBuffer(options, 16, store))
 	for _, ordinal := range ordinals {
 		ok(t, buffer.Put(&Sample{IDs: []int32{1, 2, 3}, NumPrompt: 1, Ordinal: ordinal,
-			SampleID: ordinal + 1, Scored: true}))
+			SampleID: ordinal + 1, Temperature: 1, Scored: true}))
 	}
 	return buffer
 }
