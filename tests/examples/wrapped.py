@@ -18,13 +18,9 @@ COMMENTS = {".go": r"//.*", ".c": r"//.*", ".rs": r"//.*", ".py": r'#.*|(?s:""".
 FIELDS = {"Go": r"[.>]_?{}\b", "Rust": r"\.{}_?\b|\b{}: ", "Python": r"\b{}\b"}
 NO_MEMORY = {name: "memory of a host is C's"
              for name in ("allocator", "allocate", "release", "decommit")}
-NO_STORE = {name: "a store of a host is C's"
-            for name in ("claim", "recover", "set_aside", "read_book", "write_book")}
 FIELDS_LEFT_OUT = {
-    "Go": {"num_eos_ids": "Model.EosIDs is a slice", **NO_MEMORY, **NO_STORE,
-           "acknowledge": NO_STORE["claim"]},
-    "Rust": {"num_eos_ids": "Model::eos_ids is a vector", **NO_STORE,
-             "acknowledge": NO_STORE["claim"]},
+    "Go": {"num_eos_ids": "Model.EosIDs is a slice", **NO_MEMORY},
+    "Rust": {"num_eos_ids": "Model::eos_ids is a vector"},
     "Python": {"prompt_text_len": "records read a text with its length", **NO_MEMORY},
 }
 # The functions of _raw.py that Python calls by the kind of handle.
@@ -32,18 +28,13 @@ ENDS = re.compile(r"^ENDS = \{$.*?^\}$", re.M | re.S)
 LANGUAGES = {
     "Go": (["bindings/go/rl/*.go", "bindings/go/rl/*.c"], {
         "rl_allocator_init": "memory of a host is C's",
-        "rl_store_init": "a store of a host is C's",
-        "rl_buffer_create_stored": "a store of a host is C's; buffer.store_path needs none",
         "rl_log_record_init": "librl fills in records of the log",
     }),
     "Rust": (["bindings/rust/rl/src/*.rs"], {
-        "rl_store_init": "a store of a host is C's",
-        "rl_buffer_create_stored": "a store of a host is C's; buffer.store_path needs none",
         "rl_log_record_init": "librl fills in records of the log",
     }),
     "Python": (["bindings/python/rl/*.py"], {
         "rl_event_kind": "Event.view has it",
-        "rl_buffer_create_stored": "a store of a host is C's; buffer.store_path needs none",
         **{f"{name}_init": "the structs of _raw.py begin as it leaves them"
            for name in header.structs()},
     }),
