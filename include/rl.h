@@ -1119,7 +1119,7 @@ enum {
 /* Why a group was dropped. */
 enum {
   RL_DROP_NONE = 0,
-  RL_DROP_STALE = 1,          /* rl_buffer_take: it was older than buffer.max_staleness allows */
+  RL_DROP_STALE = 1,          /* older than buffer.max_staleness or pipeline.max_staleness allows */
   RL_DROP_ABORTED = 2,        /* the run failed */
   RL_DROP_REWARD_ERROR = 3,   /* the host scored a sample with a failure */
   RL_DROP_REWARD_TIMEOUT = 4, /* a reward did not come within pipeline.reward_timeout_ns, or a reply
@@ -1130,7 +1130,7 @@ enum {
   RL_DROP_OVERLONG = 7,       /* reserved */
   RL_DROP_POISONED = 8,       /* reserved */
   RL_DROP_ROLLBACK = 9,       /* reserved */
-  RL_DROP_CANCELLED = 10,     /* rl_buffer_drop */
+  RL_DROP_CANCELLED = 10,     /* rl_buffer_drop, or pipeline.max_off_policy_steps */
   RL_DROP_SHUTDOWN = 11       /* the run was stopped */
 };
 

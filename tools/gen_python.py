@@ -30,8 +30,9 @@ ENUMS = go.ENUMS + [("RL_ERROR_", "ErrorField")]
 # Structs whose classes are written by hand, and what the records of results are called.
 BY_HAND = {"rl_request", "rl_algo_tokens", "rl_tensor_info", "rl_option_value", "rl_score",
            "rl_feed_row", "rl_log_record", "rl_span", "rl_files", "rl_allocator", "rl_host",
-           "rl_content", "rl_turn", "rl_step", "rl_forward", "rl_tensor_request", "rl_weight",
-           "rl_algo_packing", "rl_batch_part", "rl_take", "rl_drop", "rl_checkpoint", "rl_reply"}
+           "rl_store", "rl_exchange", "rl_transport", "rl_content", "rl_turn", "rl_step",
+           "rl_forward", "rl_tensor_request", "rl_weight", "rl_algo_packing", "rl_batch_part",
+           "rl_take", "rl_drop", "rl_checkpoint", "rl_reply"}
 RECORDS = {"rl_sample_view": "SampleFields"}
 # Truth values among the fields of type uint32_t.
 TRUTHS = {"has_tokenizer", "tied_head", "generating", "scored", "has_model", "read_only"}

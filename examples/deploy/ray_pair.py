@@ -25,6 +25,7 @@ import rl
 PROMPTS, GROUP = 4, 4  # of a step
 HEAD_FORWARDS = 8      # of a step, under the weights of the step before
 RESTARTS = 20          # of each actor
+PLACED_WITHIN = 120    # seconds
 ALONE, SAMPLES, TRAINS = 0, 1, 2  # runtime.instance
 
 # ---- what both have ----
@@ -212,13 +213,29 @@ def run_alone(a, out):
     run(Here(Rollout(a.set, shared)), Here(Trainer(a.set, out, shared)), a.steps, lambda it: it)
 
 
+def placed(ray, options, threads):
+    """How Ray makes each of the actors: in a part of a placement group, which it starts again
+    there."""
+    from ray.util.placement_group import placement_group
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+    placement = options["pipeline.placement"]
+    group = placement_group([{"CPU": threads}] * 2, strategy=placement.upper())
+    if not group.wait(timeout_seconds=PLACED_WITHIN):
+        sys.exit(f"Ray found no place for two actors of {threads} cores within {PLACED_WITHIN} s: "
+                 f"pipeline.placement is {placement}")
+    return [ray.remote(num_cpus=threads, max_restarts=RESTARTS, max_task_retries=RESTARTS,
+                       scheduling_strategy=PlacementGroupSchedulingStrategy(group, part))
+            for part in range(2)]
+
+
 def run_with_ray(a, out):
     import ray
-    configured(a.set, ALONE)  # an option that is wrong is refused here
+    options = configured(a.set, ALONE)  # an option that is wrong is refused here
     # Ray of RAY_ADDRESS or of this machine, else one that is started here.
     ray.init(log_to_driver=False, include_dashboard=False)
-    remote = ray.remote(num_cpus=a.threads, max_restarts=RESTARTS, max_task_retries=RESTARTS)
-    run(remote(Rollout).remote(a.set), remote(Trainer).remote(a.set, out), a.steps, ray.get)
+    for_rollout, for_trainer = placed(ray, options, a.threads)
+    run(for_rollout(Rollout).remote(a.set), for_trainer(Trainer).remote(a.set, out), a.steps,
+        ray.get)
     ray.shutdown()
 
 

@@ -1339,6 +1339,36 @@ constexpr OptionCondition kConditions_parallel_data_and_runtime_device[] = {
     {"runtime.device", OptionCondition::kIs,
      "cuda", "", ""},
 };
+constexpr OptionCondition kConditions_parallel_devices_critic_and_pipeline_colocate[] = {
+    {"parallel.devices.critic", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.colocate", OptionCondition::kIs,
+     "all", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_devices_engine_and_pipeline_colocate[] = {
+    {"parallel.devices.engine", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.colocate", OptionCondition::kIs,
+     "all", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_devices_reference_and_pipeline_colocate[] = {
+    {"parallel.devices.reference", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.colocate", OptionCondition::kIs,
+     "all", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_devices_reward_and_pipeline_colocate[] = {
+    {"parallel.devices.reward", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.colocate", OptionCondition::kIs,
+     "all", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_devices_trainer_and_pipeline_colocate[] = {
+    {"parallel.devices.trainer", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.colocate", OptionCondition::kIs,
+     "all", "", ""},
+};
 constexpr OptionCondition kConditions_parallel_reduction_parts_and_optimizer_name[] = {
     {"parallel.reduction_parts", OptionCondition::kIsNot,
      "1", "", ""},
@@ -1416,6 +1446,18 @@ constexpr OptionCondition kConditions_parallel_zero_stage_and_reference_weights[
      "0", "", ""},
     {"reference.weights", OptionCondition::kIs,
      "ema", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_colocate_and_runtime_device[] = {
+    {"pipeline.colocate", OptionCondition::kIsNot,
+     "all", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cpu", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_colocate_and_runtime_device_2[] = {
+    {"pipeline.colocate", OptionCondition::kIsNot,
+     "all", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cuda", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_discard_zero_advantage_and_algo_advantage[] = {
     {"pipeline.discard_zero_advantage", OptionCondition::kChanged,
@@ -2949,6 +2991,26 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_data_and_runtime_device, 2,
      "parallel.data is {parallel.data}, but ranks of runtime.device = cuda cannot exchange "
      "gradients in this build"},
+    {"parallel.devices.critic", "pipeline.colocate",
+     kConditions_parallel_devices_critic_and_pipeline_colocate, 2,
+     "parallel.devices.critic = {parallel.devices.critic} has no effect while pipeline.colocate "
+     "is {pipeline.colocate}"},
+    {"parallel.devices.engine", "pipeline.colocate",
+     kConditions_parallel_devices_engine_and_pipeline_colocate, 2,
+     "parallel.devices.engine = {parallel.devices.engine} has no effect while pipeline.colocate "
+     "is {pipeline.colocate}"},
+    {"parallel.devices.reference", "pipeline.colocate",
+     kConditions_parallel_devices_reference_and_pipeline_colocate, 2,
+     "parallel.devices.reference = {parallel.devices.reference} has no effect while "
+     "pipeline.colocate is {pipeline.colocate}"},
+    {"parallel.devices.reward", "pipeline.colocate",
+     kConditions_parallel_devices_reward_and_pipeline_colocate, 2,
+     "parallel.devices.reward = {parallel.devices.reward} has no effect while pipeline.colocate "
+     "is {pipeline.colocate}"},
+    {"parallel.devices.trainer", "pipeline.colocate",
+     kConditions_parallel_devices_trainer_and_pipeline_colocate, 2,
+     "parallel.devices.trainer = {parallel.devices.trainer} has no effect while "
+     "pipeline.colocate is {pipeline.colocate}"},
     {"parallel.reduction_parts", "optimizer.name",
      kConditions_parallel_reduction_parts_and_optimizer_name, 2,
      "parallel.reduction_parts is {parallel.reduction_parts}, but optimizer.name = muon needs "
@@ -3003,6 +3065,15 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_zero_stage_and_reference_weights, 2,
      "reference.weights = ema needs all averages on each rank, but with parallel.zero_stage = "
      "{parallel.zero_stage} it has a part of them"},
+    {"pipeline.colocate", "runtime.device",
+     kConditions_pipeline_colocate_and_runtime_device, 2,
+     "pipeline.colocate = {pipeline.colocate} gives roles CPUs of their own, but in this build "
+     "the roles of a run with runtime.device = cpu compute in turn on the same ones: only all "
+     "works, and pipeline.rollout_turns and pipeline.train_turns divide the time"},
+    {"pipeline.colocate", "runtime.device",
+     kConditions_pipeline_colocate_and_runtime_device_2, 2,
+     "pipeline.colocate = {pipeline.colocate} gives roles GPUs of their own, but in this build "
+     "the roles of a run with runtime.device = cuda share one: only all works"},
     {"pipeline.discard_zero_advantage", "algo.advantage",
      kConditions_pipeline_discard_zero_advantage_and_algo_advantage, 9,
      "pipeline.discard_zero_advantage = {pipeline.discard_zero_advantage} has no effect while "

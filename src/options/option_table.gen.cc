@@ -328,6 +328,16 @@ constexpr OptionChoice kChoices_optimizer_state_dtype[] = {
     {"int8",
      "2.03 bytes: 8 bits with fp32 scales of blocks of 256, rounded stochastically."},
 };
+constexpr OptionChoice kChoices_pipeline_colocate[] = {
+    {"all",
+     "All roles share the device of the runtime and compute in turn."},
+    {"actor_ref",
+     "Refused: trainer and reference model share, others have their own."},
+    {"critic_reward",
+     "Refused: critic and reward model share, others have their own."},
+    {"none",
+     "Refused: each role has devices of its own."},
+};
 constexpr OptionChoice kChoices_pipeline_filter[] = {
     {"none",
      "Every scored group is trained on."},
@@ -349,6 +359,16 @@ constexpr OptionChoice kChoices_pipeline_mode[] = {
      "Groups are drawn, generated, scored and trained on each in its own time, within "
      "pipeline.max_staleness and pipeline.queue_size. A group that is dropped is replaced by "
      "another prompt. Both 0 give the bits of sync, unless groups are dropped."},
+};
+constexpr OptionChoice kChoices_pipeline_placement[] = {
+    {"pack",
+     "On as few machines as possible."},
+    {"spread",
+     "On as many machines as possible."},
+    {"strict_pack",
+     "On one machine, or not at all."},
+    {"strict_spread",
+     "Each on another machine, or not at all."},
 };
 constexpr OptionChoice kChoices_pipeline_sample_lanes[] = {
     {"individual",
@@ -1772,6 +1792,47 @@ constexpr OptionInfo kOptions[] = {
      "and on nothing else. A checkpoint may be resumed by another number of ranks.",
      "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
      "data parallelism of Megatron, DeepSpeed and FSDP"},
+    {"parallel.devices.critic", OptionType::kI64List, "",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 8191},
+     false, false, nullptr, 0, "",
+     "Devices of the critic of algo.advantage = gae; with runtime.device = cpu these are CPUs. "
+     "Not in this build, whose roles share the device of the runtime (pipeline.colocate).",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
+     "dedicated clusters of Relax, OpenRLHF's distributed mode"},
+    {"parallel.devices.engine", OptionType::kI64List, "",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 8191},
+     false, false, nullptr, 0, "",
+     "Devices of the engine: the forwards that generate; with runtime.device = cpu these are "
+     "CPUs. Not in this build, whose roles share the device of the runtime (pipeline.colocate).",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
+     "dedicated clusters of Relax, OpenRLHF's distributed mode"},
+    {"parallel.devices.reference", OptionType::kI64List, "",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 8191},
+     false, false, nullptr, 0, "",
+     "Devices of the reference model; with runtime.device = cpu these are CPUs. Not in this "
+     "build, whose roles share the device of the runtime (pipeline.colocate).",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
+     "dedicated clusters of Relax, OpenRLHF's distributed mode"},
+    {"parallel.devices.reward", OptionType::kI64List, "",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 8191},
+     false, false, nullptr, 0, "",
+     "Devices of the reward model of model.reward_path; with runtime.device = cpu these are "
+     "CPUs. Not in this build, whose roles share the device of the runtime (pipeline.colocate).",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
+     "dedicated clusters of Relax, OpenRLHF's distributed mode"},
+    {"parallel.devices.trainer", OptionType::kI64List, "",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 8191},
+     false, false, nullptr, 0, "",
+     "Devices of the trainer: gradients and optimizer steps of the policy; with runtime.device = "
+     "cpu these are CPUs. Not in this build, whose roles share the device of the runtime "
+     "(pipeline.colocate).",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
+     "dedicated clusters of Relax, OpenRLHF's distributed mode"},
     {"parallel.reduction_parts", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1024},
@@ -1816,6 +1877,16 @@ constexpr OptionInfo kOptions[] = {
      "checkpoint is made by all ranks together. 3, parameters, is refused.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "DeepSpeed zero_optimization.stage, OpenRLHF zero_stage"},
+    {"pipeline.colocate", OptionType::kEnum, "all",
+     {},
+     {},
+     false, false, kChoices_pipeline_colocate, 4, "",
+     "Which roles of a run share devices; the others have those of parallel.devices.*. In this "
+     "build all of them share one, on which their work is interleaved: pipeline.rollout_turns "
+     "and pipeline.train_turns divide its time. Roles on machines of their own are programs of "
+     "the host with an engine or a trainer each, which buffer.store_path connects.",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
+     "OpenRLHF colocate_all_models, colocate_actor_ref, colocate_critic_reward, Relax colocate"},
     {"pipeline.discard_zero_advantage", OptionType::kBool, "false",
      {},
      {},
@@ -1957,6 +2028,15 @@ constexpr OptionInfo kOptions[] = {
      "waits for samples that have tokens of more versions than this. 0 spares none.",
      "0.1.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "Relax partial-rollout-max-aborted-count"},
+    {"pipeline.placement", OptionType::kEnum, "pack",
+     {},
+     {},
+     false, false, kChoices_pipeline_placement, 4, "",
+     "Where the processes of a run should be: a hint to the host's launcher, which reads it from "
+     "the options. librl starts no processes, and keeps it with the options of a run. "
+     "examples/deploy/ray_pair.py places its actors by it.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "placement groups of Ray, Telescope placement"},
     {"pipeline.prompt_prefetch", OptionType::kBool, "false",
      {},
      {},

@@ -55,9 +55,11 @@ std::string render_report(const ReportInputs& in, FileSystem& fs) {
     notes.add("Trace: set profiler.timeline.enable or attach a profiler to record one");
   }
   const std::string response_text = response_section(responses);
+  const std::string flow = flow_plots(steps);
   return page_head(in.title) + "<main>\n" + report_head(in, steps, evals) +
          section("Learning", grid(learning_plots(steps, evals))) +
          (response_text.empty() ? "" : section("Responses", response_text)) +
+         (flow.empty() ? "" : section("Rollout ahead of training", grid(flow))) +
          section("Speed and memory", grid(speed_plots(steps, in))) +
          section("Settings", fact_section(in) + metric_section(steps)) +
          note_section(notes.sentences()) +

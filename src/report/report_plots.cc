@@ -104,6 +104,51 @@ std::string learning_plots(const StepTable& steps, const StepTable& evals) {
 
 namespace {
 
+// The samples of a step, stacked by how many versions old they were.
+std::string age_plot(const StepTable& steps) {
+  const Source kAges[] = {{"pipeline/samples_by_staleness/0", "of the weights trained", 1},
+                          {"pipeline/samples_by_staleness/1", "1 version old", 3},
+                          {"pipeline/samples_by_staleness/2", "2 versions", 5},
+                          {"pipeline/samples_by_staleness/3", "3 versions", 2},
+                          {"pipeline/samples_by_staleness/4_or_more", "4 or more", 7}};
+  std::vector<PlotLine> parts;
+  for (const Source& age : kAges) add_line(parts, steps, age);
+  return render_stacked_plot({"ages", "Age of samples", "by the oldest token that is trained on",
+                              "samples", bin_width(steps.steps.size(), kMaxPlotPoints)},
+                             parts);
+}
+
+// Of each reason for which groups were dropped.
+std::string drop_plot(const StepTable& steps) {
+  constexpr std::string_view kPrefix = "pipeline/prompts_dropped/";
+  std::vector<PlotLine> lines;
+  for (const StepTable::Column& column : steps.columns) {
+    if (!column.name.starts_with(kPrefix)) continue;
+    const auto color = static_cast<int>(1 + lines.size() % 8);
+    add_line(lines, steps, {column.name.c_str(), column.name.c_str() + kPrefix.size(), color});
+  }
+  return render_line_plot({"dropped", "Groups dropped", "since the run began, by reason", "groups",
+                           bin_width(steps.steps.size(), kMaxPlotPoints)},
+                          lines, false);
+}
+
+}  // namespace
+
+std::string flow_plots(const StepTable& steps) {
+  if (steps.find("pipeline/groups_queued") == nullptr) return "";
+  return age_plot(steps) +
+         line_plot({"groups", "Groups under way", "when a step ends", "groups"}, steps,
+                   {{"pipeline/groups_in_flight", "generated or scored", 1},
+                    {"pipeline/groups_queued", "wait for the trainer", 2}}) +
+         line_plot({"waits", "Waits", "of a step", "seconds"}, steps,
+                   {{"timing_s/wait_for_batch", "trainer for a batch", 2},
+                    {"timing_s/wait_for_rollout", "weights for samples under way", 1},
+                    {"timing_s/reward", "all for rewards", 7}}) +
+         drop_plot(steps);
+}
+
+namespace {
+
 // Parts of a step in the order in which they happen; each sums its columns.
 struct TimePart {
   const char* name;

@@ -18,42 +18,31 @@ COMMENTS = {".go": r"//.*", ".c": r"//.*", ".rs": r"//.*", ".py": r'#.*|(?s:""".
 FIELDS = {"Go": r"[.>]_?{}\b", "Rust": r"\.{}_?\b|\b{}: ", "Python": r"\b{}\b"}
 NO_MEMORY = {name: "memory of a host is C's"
              for name in ("allocator", "allocate", "release", "decommit")}
-NO_STORE = {name: "a store of a host is C's"
-            for name in ("claim", "recover", "set_aside", "read_book", "write_book")}
-NO_TRANSPORT = {name: "a transport of a host is C's"
+NO_TRANSPORT = {name: "a transport of a host is C's or Python's"
                 for name in ("transport", "exchange", "abandon", "channel", "num_out", "out_ranks",
                              "out_data", "out_sizes", "num_in", "in_ranks", "in_data", "in_sizes",
                              "received", "timeout_ns", "lost_rank")}
 FIELDS_LEFT_OUT = {
-    "Go": {"num_eos_ids": "Model.EosIDs is a slice", **NO_MEMORY, **NO_STORE, **NO_TRANSPORT,
-           "acknowledge": NO_STORE["claim"]},
-    "Rust": {"num_eos_ids": "Model::eos_ids is a vector", **NO_STORE, **NO_TRANSPORT,
-             "acknowledge": NO_STORE["claim"]},
-    "Python": {"prompt_text_len": "records read a text with its length", **NO_MEMORY,
-               **{name: why for name, why in NO_TRANSPORT.items()
-                  if name in ("transport", "received") or name.split("_")[0] in ("in", "out")}},
+    "Go": {"num_eos_ids": "Model.EosIDs is a slice", **NO_MEMORY, **NO_TRANSPORT},
+    "Rust": {"num_eos_ids": "Model::eos_ids is a vector", **NO_TRANSPORT},
+    "Python": {"prompt_text_len": "records read a text with its length", **NO_MEMORY},
 }
 # The functions of _raw.py that Python calls by the kind of handle.
 ENDS = re.compile(r"^ENDS = \{$.*?^\}$", re.M | re.S)
 LANGUAGES = {
     "Go": (["bindings/go/rl/*.go", "bindings/go/rl/*.c"], {
         "rl_allocator_init": "memory of a host is C's",
-        "rl_store_init": "a store of a host is C's",
-        "rl_buffer_create_stored": "a store of a host is C's; buffer.store_path needs none",
         "rl_exchange_init": "librl fills in exchanges",
-        "rl_transport_init": "a transport of a host is C's",
+        "rl_transport_init": "a transport of a host is C's or Python's",
         "rl_log_record_init": "librl fills in records of the log",
     }),
     "Rust": (["bindings/rust/rl/src/*.rs"], {
-        "rl_store_init": "a store of a host is C's",
-        "rl_buffer_create_stored": "a store of a host is C's; buffer.store_path needs none",
         "rl_exchange_init": "librl fills in exchanges",
-        "rl_transport_init": "a transport of a host is C's",
+        "rl_transport_init": "a transport of a host is C's or Python's",
         "rl_log_record_init": "librl fills in records of the log",
     }),
     "Python": (["bindings/python/rl/*.py"], {
         "rl_event_kind": "Event.view has it",
-        "rl_buffer_create_stored": "a store of a host is C's; buffer.store_path needs none",
         **{f"{name}_init": "the structs of _raw.py begin as it leaves them"
            for name in header.structs()},
     }),

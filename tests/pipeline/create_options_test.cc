@@ -31,6 +31,7 @@ using testing::prefetched;
 using testing::publish_midway;
 using testing::put_two_groups;
 using testing::repeat_run;
+using testing::reported_options;
 using testing::Rig;
 using testing::run_again;
 using testing::run_once;
@@ -252,6 +253,8 @@ const std::map<std::string, Change>& changes() {
       {"pipeline.over_sampling_prompts",
        {{"3"}, ahead + Texts{"pipeline.max_staleness=2"}, plan_text}},
       {"pipeline.partial_rollout", {{"true"}, ahead, crossings}},
+      {"pipeline.colocate", {{"none"}}},
+      {"pipeline.placement", {{"spread"}, {}, reported_options}},
       {"pipeline.rollout_turns",
        {{"1000000"}, ahead + Texts{"pipeline.partial_rollout=true"}, crossings}},
       {"pipeline.train_turns",
@@ -289,6 +292,11 @@ const std::map<std::string, Change>& changes() {
       {"comm.timeout_ns", {{"1ms"}, {"parallel.data=2"}, wait_for_rank}},
       {"parallel.data", {{"2"}, {}, train_on_ranks}},
       {"parallel.zero_stage", {{"1"}, {"parallel.data=2"}, parameter_bytes}},
+      {"parallel.devices.critic", {{"0"}}},
+      {"parallel.devices.engine", {{"0"}}},
+      {"parallel.devices.reference", {{"0"}}},
+      {"parallel.devices.reward", {{"0"}}},
+      {"parallel.devices.trainer", {{"0"}}},
       {"parallel.reduction_parts", {{"2"}, passes}},
       {"parallel.sequence_parallel",
        {{"true"}, {"parallel.tensor=2", "parallel.reduction_parts=2"}, plan_text}},

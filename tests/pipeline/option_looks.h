@@ -132,6 +132,20 @@ inline std::string repeat_run(const OptionSet& o) {
   return run_once(o);
 }
 
+// Which options of pipeline.* the report of a run shows, for what the host alone reads.
+inline std::string reported_options(const OptionSet& o) {
+  const TempDir dir;
+  Rig rig(o);
+  rig.pipeline().write_report(dir.file("report.html"), nullptr, {});
+  std::ifstream in(dir.file("report.html"));
+  const std::string page(std::istreambuf_iterator<char>(in), {});
+  std::string out;
+  for (const char* key : {"pipeline.placement"}) {
+    if (page.find(key) != std::string::npos) out += str(key, "\n");
+  }
+  return out;
+}
+
 inline std::string plan_text(const OptionSet& o) {
   return render_plan(plan_memory(o, real_fs(), PlanUse::kPipeline));
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/hash.h"
+#include "late_scorer.h"
 #include "pipeline/loop/run_records.h"
 #include "pipeline/run_rig.h"
 #include "profile/metrics_writer.h"
@@ -198,6 +199,44 @@ TEST_F(RunReport, HoldsEverythingOfAWholeRun) {
   }
   EXPECT_TRUE(contains(shown_, hex64(rig.model().weight_digest())));
   EXPECT_FALSE(contains(shown_, "Not in this report"));
+}
+
+TEST_F(RunReport, ShowsHowFarRolloutIsAheadAndWhatIsDropped) {
+  OptionSet o = recorded(dir_);
+  for (const char* text : {"pipeline.mode=async", "model.compute_copies=2",
+                           "pipeline.partial_rollout=true", "pipeline.max_off_policy_steps=0",
+                           "pipeline.total_steps=5", "trainer.max_tokens_per_device=48",
+                           "sampling.max_new_tokens=24", "profiler.timeline.enable=true"}) {
+    o.set_assignment(text);
+  }
+  o.set_string("profiler.timeline.dir", dir_.path());
+  Rig rig(o);
+  rig.on_score = score_unless_late;
+  rig.start_and_serve();
+  ASSERT_GT(rig.pipeline().status().ledger.dropped(), 0);
+  write(rig);
+  for (const char* part : {"Rollout ahead of training", "Age of samples", "Groups under way",
+                           "trainer for a batch", "Groups dropped", "cancelled"}) {
+    EXPECT_TRUE(contains(shown_, part)) << part;
+  }
+  std::map<std::string, int> count;
+  const auto trace = nlohmann::json::parse(text_of(dir_.file("trace.json")));
+  for (const auto& e : trace.at("traceEvents")) {
+    ++count[str(e.at("ph").get<std::string>(), " ", e.at("name").get<std::string>())];
+  }
+  EXPECT_EQ(count["X pipeline.wait_for_batch"], 5);
+  EXPECT_EQ(count["X pipeline.wait_for_rollout"], 5);
+  for (const char* name : {"C pipeline.groups_in_flight", "C pipeline.groups_queued",
+                           "C pipeline.dropped.cancelled"}) {
+    EXPECT_GT(count[name], 0) << name;
+  }
+}
+
+TEST_F(RunReport, OfARunThatDoesNotGenerateAheadHasNoSuchPart) {
+  Rig rig(recorded(dir_));
+  rig.start_and_serve();
+  write(rig);
+  EXPECT_FALSE(contains(shown_, "Rollout ahead of training"));
 }
 
 TEST_F(RunReport, SaysThatWeightsInTrainingHaveNoDigest) {

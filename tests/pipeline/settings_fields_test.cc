@@ -227,6 +227,11 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("comm.backend", s.comm.backend);
   c.same("comm.rank", s.comm.rank);
   c.same("comm.rendezvous", s.comm.rendezvous);
+  c.same("parallel.devices.critic", s.parallel.devices.critic);
+  c.same("parallel.devices.engine", s.parallel.devices.engine);
+  c.same("parallel.devices.reference", s.parallel.devices.reference);
+  c.same("parallel.devices.reward", s.parallel.devices.reward);
+  c.same("parallel.devices.trainer", s.parallel.devices.trainer);
   c.same("parallel.reduction_parts", s.parallel.reduction_parts);
   c.same("parallel.sequence_parallel", s.parallel.sequence_parallel);
   c.same("parallel.tensor", s.parallel.tensor);
@@ -278,6 +283,8 @@ void compare_run(const Settings& s, Fields& c) {
   c.same("pipeline.max_concurrent_prompts_per_engine",
          s.pipeline.max_concurrent_prompts_per_engine);
   c.same("pipeline.sample_lanes", s.pipeline.sample_lanes);
+  c.same("pipeline.colocate", s.pipeline.colocate);
+  c.same("pipeline.placement", s.pipeline.placement);
   c.same("pipeline.rollout_turns", s.pipeline.rollout_turns);
   c.same("pipeline.train_turns", s.pipeline.train_turns);
   c.same("pipeline.prompt_prefetch", s.pipeline.prompt_prefetch);

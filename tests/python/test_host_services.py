@@ -153,3 +153,95 @@ def test_spans_of_the_host_are_in_the_trace(host, tmp_path):
     assert int(trace["otherData"]["origin_ns"]) <= clock.steady_ns
     with pytest.raises(rl.Error, match="span.end_ns"):
         host.runtime.trace_span("rewards", "judge", 2, 1)
+
+
+class MemoryStore(rl.Store):
+    """A queue in memory. `fails` is what the next call raises."""
+
+    def __init__(self):
+        self.ready, self.claimed, self.damaged, self.book = {}, {}, {}, None
+        self.fails = None
+
+    def step(self):
+        if self.fails is not None:
+            raised, self.fails = self.fails, None
+            raise raised
+
+    def put(self, name, group):
+        self.step()
+        self.ready[name] = group
+
+    def claim(self, max_groups):
+        for token in sorted(self.ready)[:max_groups]:
+            self.claimed[token] = self.ready.pop(token)
+            yield token, self.claimed[token]
+            self.step()
+
+    def recover(self):
+        self.ready.update(self.claimed)
+        self.claimed = {}
+
+    def acknowledge(self, token):
+        self.step()
+        self.claimed.pop(token, None)
+
+    def set_aside(self, token):
+        self.damaged[token] = self.claimed.pop(token)
+
+    def read_book(self):
+        return self.book
+
+    def write_book(self, book):
+        self.step()
+        self.book = book
+
+
+def stored(store, *ordinals):
+    buffer = rl.Buffer(rl.Options({"pipeline.samples_per_prompt": 1}), 16, store)
+    for ordinal in ordinals:
+        buffer.put(rl.Sample(ids=[1, 2, 3], num_prompt=1, ordinal=ordinal, sample_id=ordinal + 1,
+                             scored=True))
+    return buffer
+
+
+def test_groups_go_through_a_store_of_the_host_once():
+    store = MemoryStore()
+    with stored(store, 0, 1, 2) as sampler, stored(store) as trainer:
+        assert len(store.ready) == 3 and sampler.stats().stored == 3
+        assert [s.ordinal for s in trainer.take(2, step=1)] == [0, 1]
+        assert store.claimed and store.book
+    with stored(store) as trainer:  # it died before the step was durable
+        trainer.resume(0)
+        assert [s.ordinal for s in trainer.take(step=1)] == [0, 1, 2]
+        trainer.acknowledge(1)
+        assert not store.claimed
+        stored(store, 1).close()
+        assert trainer.take(step=2) is None and trainer.stats().duplicate_groups == 1
+        stored(store, 9).close()
+        (token, group), = store.ready.items()
+        store.ready[token] = group[:60] + b"?" + group[61:]
+        with pytest.raises(rl.Error) as failure:
+            trainer.take(step=2)
+        assert failure.value.code == rl.Code.DATA_LOSS and list(store.damaged) == [token]
+
+
+def test_what_a_store_raises_is_the_error_of_the_call():
+    store = MemoryStore()
+    with stored(store, 0, 1) as buffer:
+        for raised, text in ((ConnectionResetError(104, "the queue is gone"), "the queue is gone"),
+                             (KeyError("stream"), "KeyError: 'stream'")):
+            store.fails = raised
+            with pytest.raises(rl.Error, match=text) as failure:
+                buffer.take(step=1)
+            assert failure.value.code == rl.Code.IO
+        store.fails = KeyboardInterrupt()
+        with pytest.raises(KeyboardInterrupt):
+            buffer.take(step=1)
+        store.recover()
+        buffer.resume(0)
+        assert len(buffer.take(step=1)) == 2
+        store.fails = OSError(28, "the disk of the queue is full")
+        with pytest.raises(rl.Error, match="full") as failure:
+            buffer.acknowledge(1)
+        assert failure.value.code == rl.Code.IO
+        buffer.acknowledge(1)

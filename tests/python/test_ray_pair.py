@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -147,3 +148,56 @@ def test_the_program_refuses_what_is_wrong_before_ray_starts():
         done = subprocess.run([sys.executable, program, *words], capture_output=True, text=True,
                               timeout=250, check=False)
         assert (done.returncode, text in done.stderr) == (status, True), done.stderr
+
+
+class FakeRay(types.ModuleType):
+    """What run_with_ray calls of Ray; actors are made here, and `made` says how."""
+
+    def __init__(self, monkeypatch, has_place=True):
+        super().__init__("ray")
+        self.groups, self.made = [], []
+        groups, strategies = types.ModuleType("groups"), types.ModuleType("strategies")
+
+        def placement_group(bundles, strategy):
+            self.groups.append((bundles, strategy))
+            return types.SimpleNamespace(wait=lambda timeout_seconds: has_place)
+
+        groups.placement_group = placement_group
+        strategies.PlacementGroupSchedulingStrategy = lambda group, part: part
+        for name, module in (("ray", self), ("ray.util", types.ModuleType("ray.util")),
+                             ("ray.util.placement_group", groups),
+                             ("ray.util.scheduling_strategies", strategies)):
+            monkeypatch.setitem(sys.modules, name, module)
+
+    def init(self, **_):
+        pass
+
+    shutdown = init
+
+    def get(self, value):
+        return value
+
+    def remote(self, scheduling_strategy, num_cpus, **_):
+        def make(kind):
+            self.made.append((kind.__name__, num_cpus, scheduling_strategy))
+            return types.SimpleNamespace(remote=lambda *given: ray_pair.Here(kind(*given)))
+        return make
+
+
+@pytest.mark.parametrize("placement", ["pack", "strict_spread"])
+def test_the_actors_are_placed_as_the_options_say(capsys, monkeypatch, tmp_path, placement):
+    ray = FakeRay(monkeypatch)
+    given = types.SimpleNamespace(set=[*SETTINGS, f"pipeline.placement={placement}"], threads=1,
+                                  steps=1)
+    ray_pair.run_with_ray(given, str(tmp_path))
+    assert ray.groups == [([{"CPU": 1}, {"CPU": 1}], placement.upper())]
+    assert ray.made == [("Rollout", 1, 0), ("Trainer", 1, 1)]
+    assert "1 steps, weights" in capsys.readouterr().out
+
+
+def test_no_place_for_the_actors_ends_the_program(monkeypatch, tmp_path):
+    FakeRay(monkeypatch, has_place=False)
+    given = types.SimpleNamespace(set=[*SETTINGS, "pipeline.placement=strict_spread"], threads=1,
+                                  steps=1)
+    with pytest.raises(SystemExit, match="pipeline.placement is strict_spread"):
+        ray_pair.run_with_ray(given, str(tmp_path))

@@ -48,6 +48,7 @@ class Script {
     if (options.feeds && dice.one_in(4)) num_rows = dice.below(20);
     if (options.filters && dice.one_in(2)) filter_share = 1 + dice.below(3);
     if (!options.faults) return;
+    if (mode == SimMode::kAsync && !options.bounds) lower(Dice(mixed(options.seed, 11)));
     timeout_ns = dice.one_in(2) ? kSecond : 0;
     crash_turn = num_rows < 0 && dice.one_in(4) ? 20 + dice.below(200) : -1;
     memory_fails_at = dice.one_in(16) ? dice.below(300) : -1;
@@ -67,6 +68,15 @@ class Script {
     mask = partial && dice.one_in(4);
     if (dice.one_in(4)) rules.rollout_turns = 1 + dice.below(6);
     if (dice.one_in(4)) rules.train_turns = 1 + dice.below(6);
+  }
+
+  // The host lowers the bound on staleness between two steps, as far as the other bounds let it.
+  void lower(Dice dice) {
+    const int64_t room = rules.queue_batches + (rules.surplus_groups > 0 ? 1 : 0);
+    const int64_t least = std::max(room, rules.max_off_policy + 1);
+    if (least >= rules.max_staleness || !dice.one_in(4)) return;
+    lowered_staleness = least + dice.below(rules.max_staleness - least);
+    lowered_step = 1 + dice.below(total_steps);
   }
 
   int64_t length(uint64_t ordinal, uint32_t slot) const {
@@ -104,6 +114,7 @@ class Script {
   int64_t filter_share = 0, max_across = 0, timeout_ns = 0;
   int64_t num_rows = -1;  // of a feed; -1: a file, which never ends
   int64_t crash_turn = -1, memory_fails_at = -1, stop_turn = -1;
+  int64_t lowered_staleness = 0, lowered_step = -1;  // from which step on; -1: never
   bool partial = false, mask = false, long_tail;
 
  private:
@@ -142,6 +153,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
     if (options.bug == Bug::kDrawsTooFarAhead) told_.max_staleness += 2;
     if (options.bug == Bug::kDrawsTooFarAhead) told_.queue_batches += 2;
     if (options.bug == Bug::kNeverCancels) told_.max_off_policy = -1;
+    if (options.bug == Bug::kForgetsTheCursor && result.crashed) next_ordinal_ = 0;
   }
 
   // False if the run is a replay that was resumed here.
@@ -180,6 +192,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   }
 
   int64_t draw(int64_t count, bool all) override {
+    if (options_.bug == Bug::kSwallowsFailures && fails_) return 0;
     fail_now();
     require(!at_boundary_, "a prompt is drawn before what is due between two steps");
     int64_t drawn = 0;
@@ -242,7 +255,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
           return script_.filtered(static_cast<uint64_t>(rewards.front())) ? std::string("filtered")
                                                                           : std::string();
         },
-        script_.mask);
+        script_.mask && options_.bug != Bug::kUnmasksOldTokens);
   }
 
   void end_batch(int64_t rounds, int64_t not_replaced) override {
@@ -260,12 +273,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
 
   void cancel_drawn_before(int64_t steps_done) override {
     schedule_.look();
-    ScoreBoard& board = store_.board();
-    for (const uint64_t ordinal : board.generating_since(steps_done)) {
-      board.drop(ordinal, DropReason::kCancelled, "cancelled");
-      end_samples(running_, ordinal);
-      end_samples(waiting_, ordinal);
-    }
+    cancel_since(steps_done);
   }
 
   // UpdatePort
@@ -286,6 +294,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
       evaluated_ = done;
     }
     if (script_.saves(done)) save();
+    if (script_.lowered_step >= 0 && done >= script_.lowered_step) lower_staleness();
     at_boundary_ = false;
     return done < script_.total_steps && !must_stop() ? Turn::kWorked : Turn::kEnd;
   }
@@ -293,6 +302,8 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   int64_t drop_stale() override {
     chooses_batch_ = true;
     const auto most = static_cast<uint64_t>(rules_.max_staleness);
+    if (options_.bug == Bug::kDropsSlowGroups) cancel_since(progress().steps_done);
+    if (options_.bug == Bug::kEvictsFreshGroups) return store_.drop_older_than(here_.version + 1);
     return here_.version > most ? store_.drop_older_than(here_.version - most) : 0;
   }
 
@@ -308,6 +319,8 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
       return out;
     });
     batch_ = store_.take(groups - dropped);
+    if (options_.bug == Bug::kThrowsSurplusAway) store_.drop_older_than(here_.version + 1);
+    if (options_.bug == Bug::kTrainsPartOfAGroup && !batch_.empty()) batch_.pop_back();
     board_schedule_.taken(here_.state.step + 1, batch_);
     if (rules_.by_batch) {
       // What filters and failures left of it.
@@ -335,6 +348,9 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
     const bool skipped = script_.skips(progress().steps_done);
     if (skipped) {
       store_.board().drop_reserved(DropReason::kNonFinite, {});
+      if (options_.bug == Bug::kTrainsSkippedSteps) {
+        for (const SamplePtr& s : batch_) train(*s);
+      }
     } else {
       for (const SamplePtr& s : batch_) train(*s);
       store_.board().commit();
@@ -380,7 +396,28 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
 
   void save() {
     schedule_.sync();
+    if (options_.bug == Bug::kTearsCheckpoints) {
+      disk_ = std::exchange(unsaved_, here_);
+      disk_.state = here_.state;
+      return;
+    }
     disk_ = here_;
+  }
+
+  void lower_staleness() {
+    if (rules_.max_staleness == script_.lowered_staleness) return;
+    rules_.max_staleness = told_.max_staleness = script_.lowered_staleness;
+    drawn_before_ = next_ordinal_;
+  }
+
+  // Cancels the groups in generation that were drawn before so many steps were done.
+  void cancel_since(int64_t steps_done) {
+    ScoreBoard& board = store_.board();
+    for (const uint64_t ordinal : board.generating_since(steps_done)) {
+      board.drop(ordinal, DropReason::kCancelled, "cancelled");
+      end_samples(running_, ordinal);
+      end_samples(waiting_, ordinal);
+    }
   }
 
   void work() {
@@ -389,17 +426,18 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   }
 
   void fail_now() {
-    if (!fails_) return;
+    if (!fails_ || options_.bug == Bug::kSwallowsFailures) return;
     fails_ = false;
     throw std::bad_alloc();
   }
 
   void open(uint64_t ordinal) {
     require(here_.trained.count(ordinal) == 0, "a group that was trained on is drawn again");
-    store_.board().open(ordinal, -1, progress().steps_done);
+    int64_t steps_done = progress().steps_done;
+    if (options_.bug == Bug::kForgetsItsAge) steps_done -= resumed_step_;
+    store_.board().open(ordinal, -1, steps_done);
     const int32_t prompt = 1;
-    board_schedule_.drawn(store_.board().sample_id(ordinal, 0), progress().steps_done,
-                          {&prompt, 1});
+    board_schedule_.drawn(store_.board().sample_id(ordinal, 0), steps_done, {&prompt, 1});
     for (uint32_t slot = 0; slot < script_.group_size; ++slot) {
       auto s = std::make_shared<Sample>();
       s->id = store_.board().sample_id(ordinal, slot);
@@ -415,12 +453,20 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
     s.ids.push_back(1);
     s.logprobs.push_back(-1);
     s.logprobs_sampled.push_back(-1);
-    s.versions.push_back(here_.version);
+    s.versions.push_back(options_.bug == Bug::kKeepsOldWeights ? 0 : here_.version);
     s.loss_mask.push_back(1);
   }
 
   static std::set<uint64_t> versions_of(const Sample& s) {
     return {s.versions.begin(), s.versions.end()};
+  }
+
+  // Whether the tokens of its last version alone carry loss.
+  static bool has_newest_loss(const Sample& s) {
+    for (size_t t = 0; t < s.versions.size(); ++t) {
+      if ((s.loss_mask[t] != 0) != (s.versions[t] == s.versions.back())) return false;
+    }
+    return true;
   }
 
   // Samples that a publication must wait for.
@@ -494,7 +540,8 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
       }
       return;
     }
-    if (fate == 2) attempt(std::numeric_limits<double>::quiet_NaN(), Code::kNonFinite);
+    constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+    if (fate == 2) attempt(options_.bug == Bug::kTakesNaN ? 0 : kNoNumber, Code::kNonFinite);
     attempt(ordinal, Code::kOk);
     if (fate == 1) attempt(ordinal, Code::kDuplicate);
   }
@@ -539,6 +586,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
       require(oldest == kUnknownVersion ||
                   here_.version - oldest <= static_cast<uint64_t>(rules_.max_staleness),
               "a sample is too old");
+      require(!script_.mask || has_newest_loss(*s), "an older token carries loss");
       const auto versions = static_cast<int64_t>(versions_of(*s).size());
       if (!script_.partial) require(versions == 1, "a sample has two versions");
       if (script_.max_across > 0) {
@@ -562,20 +610,34 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
     board.ledger().check();
     const FlowGroups groups = board.waiting_groups();
     const auto waiting = static_cast<int64_t>(groups.unfinished.size() + groups.complete.size());
-    require(waiting <= rules_.batch_groups * (rules_.max_staleness + 1 - (training_ ? 1 : 0)),
+    // After the bound was lowered no group is drawn until so many are left.
+    const int64_t most = rules_.batch_groups * (rules_.max_staleness + 1 - (training_ ? 1 : 0));
+    require(waiting <= (drawn_before_ > 0 ? std::max(most, waited_) : most),
             "rollout is too far ahead");
+    waited_ = waiting;
+    check_deadlines();
     require(waiting <= rules_.batch_groups * (rules_.queue_batches + 1) + rules_.surplus_groups,
             "the queue is too long");
     for (const ScoreBoard::Dropped& d : store_.board().take_dropped()) {
       result_.reasons.insert(d.reason);
-      require(d.reason != DropReason::kStale, "a group became stale");
+      require(d.reason != DropReason::kStale || d.ordinal < drawn_before_, "a group became stale");
+      require(d.reason != DropReason::kCancelled || rules_.max_off_policy >= 0,
+              "a group is cancelled for being slow");
       dropped_.insert(d.ordinal);
     }
   }
 
+  // By groups the producer looks at deadlines whenever it has a turn; by batches once nothing is
+  // generated.
+  void check_deadlines() const {
+    if (rules_.by_batch || stops_) return;
+    const std::optional<int64_t> expiry = store_.board().next_expiry();
+    require(!expiry || now_ <= *expiry + kSecond, "a deadline has passed unnoticed");
+  }
+
   // The host has stopped the run, or it has ended.
   void close() {
-    store_.abandon(DropReason::kShutdown, running_);
+    store_.abandon(result_.failed ? DropReason::kAborted : DropReason::kShutdown, running_);
     for (const ScoreBoard::Dropped& d : store_.board().take_dropped()) {
       result_.reasons.insert(d.reason);
       dropped_.insert(d.ordinal);
@@ -598,10 +660,12 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   BoardSchedule board_schedule_;
   SimResult& result_;
   Dice dice_;
-  const FlowRules rules_;
+  FlowRules rules_;
   FlowRules told_;  // to the state machines
   GroupStore store_;
   Disk here_;
+  Disk unsaved_;  // what a torn checkpoint lacks
+  const int64_t resumed_step_ = static_cast<int64_t>(here_.state.step);
   std::deque<uint64_t> reopened_;
   std::deque<SamplePtr> waiting_;
   std::vector<SamplePtr> running_;
@@ -609,6 +673,8 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   std::vector<SamplePtr> batch_;
   std::set<uint64_t> dropped_;
   uint64_t next_ordinal_ = 0, changes_ = 0;
+  uint64_t drawn_before_ = 0;  // the first ordinal after the bound on staleness was lowered
+  int64_t waited_ = 0;         // groups, at the last check
   int64_t now_ = 0, left_ = 0, evaluated_ = -1, seen_rows_ = 0;
   bool admitting_ = true, ended_ = false, training_ = false, fails_ = false, stops_ = false;
   bool at_boundary_ = true;     // what is due there is not done

@@ -48,6 +48,18 @@ enum class Bug : uint8_t {
   kDropsSilently,        // a group vanishes from the buffer
   kSkipsGroups,          // the source loses a prompt
   kCountsTokensTwice,    // a sample grows after it was counted
+  kThrowsSurplusAway,    // what is complete beside a batch is dropped with it
+  kSwallowsFailures,     // a failure of the producer reaches nobody
+  kTrainsPartOfAGroup,   // a step has a sample less than its groups
+  kForgetsItsAge,        // steps are counted from 0 again after a crash
+  kEvictsFreshGroups,    // groups of the newest weights are too old
+  kDropsSlowGroups,      // groups that a step would wait for are cancelled
+  kUnmasksOldTokens,     // tokens of earlier versions carry loss
+  kKeepsOldWeights,      // a publication does not reach the engine
+  kTrainsSkippedSteps,   // an update that is not finite reaches the weights
+  kTakesNaN,             // a reward that is no number counts as 0
+  kTearsCheckpoints,     // a checkpoint has its books before its weights
+  kForgetsTheCursor,     // the source begins again after a crash
 };
 
 // What a run is like. timing: of the durations alone.

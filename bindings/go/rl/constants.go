@@ -370,7 +370,7 @@ const (
 	// DropNone is RL_DROP_NONE.
 	DropNone DropReason = 0
 
-	// DropStale is RL_DROP_STALE: rl_buffer_take: it was older than buffer.max_staleness allows.
+	// DropStale is RL_DROP_STALE: older than buffer.max_staleness or pipeline.max_staleness allows.
 	DropStale DropReason = 1
 
 	// DropAborted is RL_DROP_ABORTED: the run failed.
@@ -397,7 +397,7 @@ const (
 	// DropRollback is RL_DROP_ROLLBACK: reserved.
 	DropRollback DropReason = 9
 
-	// DropCancelled is RL_DROP_CANCELLED: rl_buffer_drop.
+	// DropCancelled is RL_DROP_CANCELLED: rl_buffer_drop, or pipeline.max_off_policy_steps.
 	DropCancelled DropReason = 10
 
 	// DropShutdown is RL_DROP_SHUTDOWN: the run was stopped.

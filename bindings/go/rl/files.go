@@ -64,7 +64,7 @@ func NewHostedRuntime(options *Options, files FileSystem) (*Runtime, error) {
 	var out *C.rl_runtime
 	var record *C.rl_error
 	start, size := chars(files.Prefix())
-	hooked := newHandle(&fileHook{files: files, texts: map[int]string{}})
+	hooked := newHandle(&fileHook{files, hostErrors{texts: map[int]string{}}})
 	status := C.rl_go_runtime_create_hosted(options.handle(), hooked, start, size, &out, &record)
 	if err := outcome(status, &record, options); err != nil {
 		return nil, err
@@ -103,17 +103,22 @@ func (b *Buffer) SetRuntime(r *Runtime) error {
 
 // ---- what files.c calls ----
 
+// hostErrors are those of a service of the host, for which librl asks on the same thread, at once.
+type hostErrors struct {
+	mutex sync.Mutex
+	texts map[int]string // of a thread's last error
+}
+
 // A fileHook is what stands behind the user_data of files.
 type fileHook struct {
 	files FileSystem
-	mutex sync.Mutex
-	texts map[int]string // of a thread's last error; librl asks for it there, at once
+	hostErrors
 }
 
 func newHandle(thing any) C.uintptr_t { return C.uintptr_t(cgo.NewHandle(thing)) }
 
-// run calls the host and turns its error into a code of rl_files.
-func (h *fileHook) run(call func() error) C.int32_t {
+// run calls the host and turns its error into a code of rl_files or rl_store.
+func (h *hostErrors) run(call func() error) C.int32_t {
 	err := guarded(call)
 	if err == nil {
 		return 0
@@ -272,7 +277,11 @@ func rlGoFileSyncDirectory(handle C.uintptr_t, path *C.char, pathSize C.size_t) 
 
 //export rlGoFileDescribe
 func rlGoFileDescribe(handle C.uintptr_t, text *C.char, textSize C.size_t) {
-	h := filesOf(handle)
+	filesOf(handle).describe(text, textSize)
+}
+
+// describe writes what the last code of this thread means.
+func (h *hostErrors) describe(text *C.char, textSize C.size_t) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	out := unsafe.Slice((*byte)(unsafe.Pointer(text)), int(textSize))

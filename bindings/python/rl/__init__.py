@@ -32,19 +32,22 @@ from .records import (AlgoLoss, BufferFileInfo, BufferStats, Clock, Conversation
                       PlanInfo, PlanItem, StepTime)
 from .runtime import Plan, Profiler, ProfilerCount, Runtime
 from .sample import Sample, SampleView
+from .store import Store
 from .tensor import Tensor
 from .trainer import Trainer
+from .transport import LostRank, Message, Transport
 
 __all__ = [
     "AlgoLoss", "Batch", "Buffer", "BufferFileInfo", "BufferStats", "CallbackError", "Clock",
     "ClosedError", "Code", "Conversation", "ConversationInfo", "DType", "Device", "DeviceInfo",
     "Done", "DropReason", "Engine", "EngineStats", "Error", "Event", "EventKind", "EventQueue",
     "EventView", "Feature", "FieldKind", "FileKind", "FileSystem", "Finish", "Idle", "Interrupted",
-    "Knob", "KnobEffect", "LibraryError", "LogLevel", "LogLine", "Machine", "Model", "ModelInfo",
-    "OptionFlags", "OptionInfo", "OptionType", "Options", "Outcome", "Output", "Paused", "Pipeline",
-    "PipelineStats", "Plan", "PlanInfo", "PlanItem", "PlanKind", "Profiler", "ProfilerCount",
-    "Purpose", "RESULTS", "Reply", "Runtime", "Sample", "SampleArray", "SampleView", "Score",
-    "State", "StepTime", "Tensor", "Timeout", "Tokens", "Trainer", "Use", "When", "WouldBlock",
-    "abi_version", "algo", "buffer_file_info", "build_info", "constant", "devices", "feature",
-    "features", "find_option", "option_choices", "option_infos", "presets", "version",
+    "Knob", "KnobEffect", "LibraryError", "LogLevel", "LogLine", "LostRank", "Machine", "Message",
+    "Model", "ModelInfo", "OptionFlags", "OptionInfo", "OptionType", "Options", "Outcome", "Output",
+    "Paused", "Pipeline", "PipelineStats", "Plan", "PlanInfo", "PlanItem", "PlanKind", "Profiler",
+    "ProfilerCount", "Purpose", "RESULTS", "Reply", "Runtime", "Sample", "SampleArray",
+    "SampleView", "Score", "State", "StepTime", "Store", "Tensor", "Timeout", "Tokens", "Trainer",
+    "Transport", "Use", "When", "WouldBlock", "abi_version", "algo", "buffer_file_info",
+    "build_info", "constant", "devices", "feature", "features", "find_option", "option_choices",
+    "option_infos", "presets", "version",
 ]

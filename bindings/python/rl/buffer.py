@@ -17,6 +17,7 @@ from .options import Options
 from .records import BufferFileInfo, BufferStats
 from .runtime import Runtime
 from .sample import Sample, SampleView
+from .store import Store, table_of
 
 Path = Union[str, "os.PathLike[str]"]
 _ALL = (1 << 64) - 1
@@ -40,8 +41,13 @@ class Buffer(Handle):
     _kind = "rl_buffer"
     _ends_under_calls = True
 
-    def __init__(self, options: Options | None = None, max_samples: int = 1024) -> None:
-        self._create("rl_buffer_create", options, max_samples)
+    def __init__(self, options: Options | None = None, max_samples: int = 1024,
+                 store: Store | None = None) -> None:
+        """With a store of the host, whole groups go there, and take() claims them."""
+        if store is None:
+            self._create("rl_buffer_create", options, max_samples)
+        else:
+            self._create("rl_buffer_create_stored", options, max_samples, table_of(store))
 
     def put(self, samples: Batch | Sample | SampleView) -> None:
         """Copies a sample, or every sample of a batch or none, into the buffer."""
@@ -57,7 +63,7 @@ class Buffer(Handle):
         """Removes whole groups, those of buffer.policy first, and returns their samples. Waits
         `timeout` seconds for min_groups, without one until they are there; None when they did not
         come. Groups that are more than buffer.max_staleness behind `version` are removed instead.
-        With buffer.store_path they are taken for the training step `step`. Done is raised when the
+        With a store they are taken for the training step `step`. Done is raised when the
         buffer was closed meanwhile."""
         wanted = _raw.rl_take()
         wanted.min_groups, wanted.max_groups, wanted.version = min_groups, max_groups, version

@@ -271,7 +271,7 @@ class EventKind(OpenEnum):
 class DropReason(OpenEnum):
     """Why a group was dropped."""
     NONE = 0
-    # rl_buffer_take: it was older than buffer.max_staleness allows
+    # older than buffer.max_staleness or pipeline.max_staleness allows
     STALE = 1
     # the run failed
     ABORTED = 2
@@ -291,7 +291,7 @@ class DropReason(OpenEnum):
     POISONED = 8
     # reserved
     ROLLBACK = 9
-    # rl_buffer_drop
+    # rl_buffer_drop, or pipeline.max_off_policy_steps
     CANCELLED = 10
     # the run was stopped
     SHUTDOWN = 11

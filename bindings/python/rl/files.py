@@ -3,15 +3,12 @@ from __future__ import annotations
 
 import abc
 import ctypes
-import errno
 import itertools
-import threading
-from typing import Any, Callable, Iterable
+from typing import Any, Iterable
 
 from . import _raw
-from ._handle import callback, interrupt_later
-from ._hooks import hold
 from ._record import text_at
+from ._services import Service, bytes_at
 from .constants import FileKind
 
 
@@ -70,32 +67,14 @@ class FileSystem(abc.ABC):
         """Makes durable which entries a directory has."""
 
 
-class _Adapter:
+class _Adapter(Service):
     """The functions of an rl_files for a FileSystem."""
 
     def __init__(self, files: FileSystem) -> None:
+        super().__init__("rl_file", _FUNCTIONS)
         self.files = files
         self.open_files: dict[int, Any] = {}
         self.numbers = itertools.count(1)
-        self.last = threading.local()  # .text: of the last exception on this thread
-        self.functions = [getattr(_raw, f"rl_file_{kind}_fn")(getattr(self, name))
-                          for name, kind in _FUNCTIONS.items()]
-
-    def _run(self, work: Callable[[], None]) -> int:
-        """Runs a method of the host's; the code that librl gets."""
-        with callback():
-            try:
-                work()
-                return 0
-            except FileNotFoundError as raised:
-                self.last.text = str(raised)
-                return errno.ENOENT
-            except BaseException as raised:
-                self.last.text = f"{type(raised).__name__}: {raised}"
-                if not isinstance(raised, Exception):
-                    interrupt_later(raised)
-                code = raised.errno if isinstance(raised, OSError) else None
-                return code if code and code != errno.ENOENT else errno.EIO
 
     def _keep(self, place: int, file: Any) -> None:
         number = next(self.numbers)
@@ -115,11 +94,11 @@ class _Adapter:
 
     def read(self, _: int, file: int, offset: int, data: int, size: int) -> int:
         return self._run(lambda: self.files.read(
-            self.open_files[file], offset, _bytes_at(data, size)))
+            self.open_files[file], offset, bytes_at(data, size)))
 
     def write(self, _: int, file: int, data: int, size: int) -> int:
         return self._run(lambda: self.files.write(
-            self.open_files[file], _bytes_at(data, size).toreadonly()))
+            self.open_files[file], bytes_at(data, size).toreadonly()))
 
     def sync(self, _: int, file: int) -> int:
         return self._run(lambda: self.files.sync(self.open_files[file]))
@@ -155,11 +134,6 @@ class _Adapter:
     def sync_directory(self, _: int, path: int, size: int) -> int:
         return self._run(lambda: self.files.sync_directory(text_at(path, size)))
 
-    def describe(self, _: int, code: int, text: int, text_size: int) -> None:
-        told = getattr(self.last, "text", "").encode("utf-8", "replace")[:text_size - 1]
-        told = told.decode("utf-8", "ignore").encode("utf-8").replace(b"\0", b" ")
-        ctypes.memmove(text, told + b"\0", len(told) + 1)
-
 
 # The methods of an adapter, in the order of the fields of rl_files, with their types.
 _FUNCTIONS = {"open": "open", "create": "create", "read": "read", "write": "write", "sync": "sync",
@@ -168,19 +142,12 @@ _FUNCTIONS = {"open": "open", "create": "create", "read": "read", "write": "writ
               "describe": "describe"}
 
 
-def _bytes_at(address: int, size: int) -> memoryview:
-    return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
-
-
-def host_of(files: FileSystem) -> tuple[Any, Any]:
-    """An rl_host with these files, and what has to live until it was given to librl."""
-    adapter, table, host = _Adapter(files), _raw.rl_files(), _raw.rl_host()
+def add_files(host: Any, files: FileSystem) -> Any:
+    """Sets the files of an rl_host; what has to live until that was given to librl."""
+    table = _raw.rl_files()
     prefix = files.prefix.encode("utf-8", "surrogateescape")
     text = ctypes.create_string_buffer(prefix, len(prefix) + 1)
-    for name, function in zip(_FUNCTIONS, adapter.functions):
-        setattr(table, name, ctypes.cast(function, ctypes.c_void_p).value)
-    table.user_data, destroy = hold(adapter)
-    table.destroy = ctypes.cast(destroy, ctypes.c_void_p).value
+    _Adapter(files).fill(table)
     table.prefix, table.prefix_len = ctypes.addressof(text), len(prefix)
     host.files = ctypes.addressof(table)
-    return host, (table, text)
+    return table, text

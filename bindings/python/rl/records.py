@@ -507,57 +507,6 @@ class AlgoLoss(Record):
 
 
 @dataclass(frozen=True)
-class Store(Record):
-    """The fields of rl_store that are numbers and texts."""
-
-    # ends user_data; may be NULL
-    destroy: int
-    put: int
-    claim: int
-    recover: int
-    # forgets a group
-    acknowledge: int
-    # keeps a group that cannot be read where nobody claims it
-    set_aside: int
-    read_book: int
-    write_book: int
-    # may be NULL: codes are errno values
-    describe: int
-
-
-@dataclass(frozen=True)
-class Exchange(Record):
-    """The fields of rl_exchange that are numbers and texts."""
-
-    # messages of different channels never meet
-    channel: int
-    # messages to send
-    num_out: int
-    # messages to receive
-    num_in: int
-    # from now on; negative: none
-    timeout_ns: int
-    # set by the host with a failure: whom it is about; -1 before: nobody that it knows
-    lost_rank: int
-
-
-@dataclass(frozen=True)
-class Transport(Record):
-    """The fields of rl_transport that are numbers and texts."""
-
-    # ends user_data; may be NULL
-    destroy: int
-    # of this runtime, from 0
-    rank: int
-    # parallel.data
-    num_ranks: int
-    exchange: int
-    abandon: int
-    # may be NULL: codes are errno values
-    describe: int
-
-
-@dataclass(frozen=True)
 class Clock(Record):
     """The fields of rl_clock that are numbers and texts."""
 

@@ -13,9 +13,10 @@ from . import _raw
 from ._handle import Handle, ask, watch, call, filled, get, make, taken_text
 from ._hooks import LogFunction, LogLine, log_hook
 from .constants import KnobEffect, LogLevel, Use
-from .files import FileSystem, host_of
+from .files import FileSystem, add_files
 from .options import Options
 from .records import Clock, Knob, Machine, PlanInfo, PlanItem, RuntimeInfo, StepTime
+from .transport import Transport, add_transport
 
 _LEVELS = {LogLevel.ERROR: logging.ERROR, LogLevel.WARN: logging.WARNING,
            LogLevel.INFO: logging.INFO, LogLevel.DEBUG: logging.DEBUG}
@@ -27,14 +28,20 @@ class Runtime(Handle):
 
     _kind = "rl_runtime"
 
-    def __init__(self, options: Options | None = None, files: FileSystem | None = None) -> None:
-        """With files of the host, all objects made from it read and write theirs through them."""
-        if files is None:
+    def __init__(self, options: Options | None = None, files: FileSystem | None = None,
+                 transport: Transport | None = None) -> None:
+        """With files of the host, all objects made from it read and write theirs through them. With
+        a transport it is one of the ranks of a run with comm.backend = host."""
+        if files is None and transport is None:
             self._create("rl_runtime_create", _raw.ABI_VERSION, options)
-        else:
-            host, held = host_of(files)
-            self._create("rl_runtime_create_hosted", _raw.ABI_VERSION, options, host)
-            del held
+            return
+        host, held = _raw.rl_host(), []
+        if files is not None:
+            held.append(add_files(host, files))
+        if transport is not None:
+            held.append(add_transport(host, transport))
+        self._create("rl_runtime_create_hosted", _raw.ABI_VERSION, options, host)
+        del held
 
     def options(self) -> Options:
         """A copy of the options that the runtime was created with."""

@@ -220,15 +220,24 @@ OptimizerSettings::OptimizerSettings(const OptionSet& options)
       state_dtype(choice_of<OptimizerStateDtype>(options, "optimizer.state_dtype")),
       weight_decay(options.get_f64("optimizer.weight_decay")) {}
 
+ParallelDevicesSettings::ParallelDevicesSettings(const OptionSet& options)
+    : critic(options.get_i64_list("parallel.devices.critic")),
+      engine(options.get_i64_list("parallel.devices.engine")),
+      reference(options.get_i64_list("parallel.devices.reference")),
+      reward(options.get_i64_list("parallel.devices.reward")),
+      trainer(options.get_i64_list("parallel.devices.trainer")) {}
+
 ParallelSettings::ParallelSettings(const OptionSet& options)
     : data(options.get_i64("parallel.data")),
       reduction_parts(options.get_i64("parallel.reduction_parts")),
       sequence_parallel(options.get_bool("parallel.sequence_parallel")),
       tensor(options.get_i64("parallel.tensor")),
-      zero_stage(options.get_i64("parallel.zero_stage")) {}
+      zero_stage(options.get_i64("parallel.zero_stage")),
+      devices(options) {}
 
 PipelineSettings::PipelineSettings(const OptionSet& options)
-    : discard_zero_advantage(options.get_bool("pipeline.discard_zero_advantage")),
+    : colocate(choice_of<PipelineColocate>(options, "pipeline.colocate")),
+      discard_zero_advantage(options.get_bool("pipeline.discard_zero_advantage")),
       filter(choice_of<PipelineFilter>(options, "pipeline.filter")),
       filter_high(options.get_f64("pipeline.filter_high")),
       filter_low(options.get_f64("pipeline.filter_low")),
@@ -245,6 +254,7 @@ PipelineSettings::PipelineSettings(const OptionSet& options)
       overlong_filter(options.get_bool("pipeline.overlong_filter")),
       partial_rollout(options.get_bool("pipeline.partial_rollout")),
       partial_rollout_max_aborts(options.get_i64("pipeline.partial_rollout_max_aborts")),
+      placement(choice_of<PipelinePlacement>(options, "pipeline.placement")),
       prompt_prefetch(options.get_bool("pipeline.prompt_prefetch")),
       prompt_prefetch_size(options.get_i64("pipeline.prompt_prefetch_size")),
       prompts_per_step(options.get_i64("pipeline.prompts_per_step")),

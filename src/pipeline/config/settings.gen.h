@@ -44,8 +44,10 @@ enum class EvalWeights : uint8_t { kTrained, kEma };
 enum class ModelDtype : uint8_t { kAuto, kBf16, kFp32 };
 enum class OptimizerName : uint8_t { kAdamw, kMuon };
 enum class OptimizerStateDtype : uint8_t { kFp32, kBf16, kInt8 };
+enum class PipelineColocate : uint8_t { kAll, kActorRef, kCriticReward, kNone };
 enum class PipelineFilter : uint8_t { kNone, kMean, kSpread };
 enum class PipelineMode : uint8_t { kSync, kOneStepOff, kAsync };
+enum class PipelinePlacement : uint8_t { kPack, kSpread, kStrictPack, kStrictSpread };
 enum class PipelineSampleLanes : uint8_t { kIndividual, kGroup };
 enum class PipelineScoreEvents : uint8_t { kSample, kGroup };
 enum class PipelineTurns : uint8_t { kNone, kStopString, kAlways };
@@ -326,6 +328,17 @@ struct OptimizerSettings {
   double weight_decay;
 };
 
+// parallel.devices.*
+struct ParallelDevicesSettings {
+  explicit ParallelDevicesSettings(const OptionSet& options);
+
+  std::vector<int64_t> critic;
+  std::vector<int64_t> engine;
+  std::vector<int64_t> reference;
+  std::vector<int64_t> reward;
+  std::vector<int64_t> trainer;
+};
+
 // parallel.*
 struct ParallelSettings {
   explicit ParallelSettings(const OptionSet& options);
@@ -335,12 +348,14 @@ struct ParallelSettings {
   bool sequence_parallel;
   int64_t tensor;  // ranks
   int64_t zero_stage;
+  ParallelDevicesSettings devices;
 };
 
 // pipeline.*
 struct PipelineSettings {
   explicit PipelineSettings(const OptionSet& options);
 
+  PipelineColocate colocate;
   bool discard_zero_advantage;
   PipelineFilter filter;
   double filter_high;
@@ -358,6 +373,7 @@ struct PipelineSettings {
   bool overlong_filter;
   bool partial_rollout;
   int64_t partial_rollout_max_aborts;  // aborts
+  PipelinePlacement placement;
   bool prompt_prefetch;
   int64_t prompt_prefetch_size;  // prompts
   int64_t prompts_per_step;  // prompts

@@ -4,6 +4,7 @@
 
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/loop/flow_metrics.h"
 
 namespace rl {
 namespace {
@@ -49,7 +50,15 @@ int64_t RolloutDriver::draw(int64_t count, bool all) {
   const int64_t start = now();
   const int64_t drawn = open_drawn(count, all);
   step_.times.drawing_ns += now() - start;
+  if (drawn > 0) trace_groups();
   return drawn;
+}
+
+void RolloutDriver::trace_groups() const {
+  const Tracer& tracer = uses_.model.runtime().tracer();
+  if (tracer.sink() == nullptr || !generates_ahead(settings())) return;
+  const Control::Lock lock = uses_.control.lock();
+  trace_flow(tracer, uses_.scoring.groups(lock), uses_.scoring.ledger(lock));
 }
 
 int64_t RolloutDriver::open_drawn(int64_t count, bool all) {
@@ -99,6 +108,7 @@ bool RolloutDriver::decide() {
 FlowJudged RolloutDriver::commit() {
   const FlowJudged judged = filter_.commit_by_score();
   step_.filtered.score += judged.filtered;
+  if (judged.kept + judged.filtered > 0) trace_groups();
   return judged;
 }
 
@@ -129,6 +139,7 @@ int64_t RolloutDriver::num_bound() {
 
 void RolloutDriver::cancel_drawn_before(int64_t steps_done) {
   uses_.scoring.cancel_drawn_before(steps_done);
+  trace_groups();
 }
 
 uint64_t RolloutDriver::num_changes() { return uses_.control.num_changes(uses_.control.lock()); }

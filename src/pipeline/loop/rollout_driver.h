@@ -57,6 +57,8 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
   void hold_back(bool held) override;
   int64_t num_bound() override;
   void cancel_drawn_before(int64_t steps_done) override;
+  // The counters of a trace, of a run that generates ahead.
+  void trace_groups() const;
 
   uint64_t num_changes() override;
   Turn wait(uint64_t seen) override;

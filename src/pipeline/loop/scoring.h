@@ -85,6 +85,8 @@ class Scoring {
   }
   // The groups of steps that no step has taken.
   FlowGroups groups();
+  // The same, for who may not act on what has changed.
+  FlowGroups groups(const Control::Lock&) const { return steps_.board().waiting_groups(); }
   // Those that are open, in order.
   std::vector<uint64_t> open_ordinals(const Control::Lock&) const {
     return steps_.board().ledger().open_ordinals();

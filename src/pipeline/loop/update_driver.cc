@@ -60,6 +60,12 @@ Turn UpdateDriver::between_steps() {
   return Turn::kEnd;
 }
 
+// In the trace of a run that generates ahead.
+void UpdateDriver::trace_wait(const char* name, int64_t start_ns, int64_t end_ns) const {
+  if (!generates_ahead(settings())) return;
+  run_.model.runtime().tracer().span({name, TraceLane::kPipeline, start_ns, end_ns, nullptr, 0});
+}
+
 // Where each rank has a part of what a checkpoint holds, all come.
 bool UpdateDriver::meets_for_checkpoint() {
   if (!run_.phases.update().trainer().has_states_in_parts()) return true;
@@ -91,6 +97,7 @@ int64_t UpdateDriver::drop_stale() {
 Turn UpdateDriver::begin(int64_t groups) {
   const int64_t start = now();
   step().times.no_batch_ns = start - step().times.begin;
+  trace_wait("pipeline.wait_for_batch", step().times.begin, start);
   if (!run_.control.enter(PipelineState::kTraining)) return Turn::kEnd;
   const int64_t dropped = rollout_.filter().drop_zero_advantages(groups);
   step().filtered.zero_advantage += dropped;
@@ -104,6 +111,7 @@ Turn UpdateDriver::begin(int64_t groups) {
   batch_ = std::move(*batch);
   training_ = true;
   run_.files.record_batch(step_number, batch_, run_.scoring.group_size(Purpose::kTrain));
+  rollout_.trace_groups();
   PolicyUpdate& update = run_.phases.update();
   if (!batch_.empty()) {
     const ScoredLists lists(batch_);
@@ -175,6 +183,7 @@ void UpdateDriver::publish() {
   run_.control.enter(PipelineState::kPublishing);
   StepRecord& step = this->step();
   step.times.unpublished_ns = now() - trained_ns_;
+  trace_wait("pipeline.wait_for_rollout", trained_ns_, trained_ns_ + step.times.unpublished_ns);
   if (generates_ahead(settings())) {
     step.trained.append(staleness_metrics(batch_, run_.model.version()));
   }

@@ -33,6 +33,7 @@ class UpdateDriver final : public UpdatePort {
   StepRecord& step() { return rollout_.step(); }
   int64_t now() const { return run_.model.runtime().clock().now_ns(); }
   bool meets_for_checkpoint();
+  void trace_wait(const char* name, int64_t start_ns, int64_t end_ns) const;
   void apply_options();
   void begin_step();
   bool has_steps_left() const;

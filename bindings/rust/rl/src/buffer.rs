@@ -2,6 +2,7 @@
 use crate::error::outcome;
 use crate::model::save_flags;
 use crate::options::handle_or_null;
+use crate::store::{table, Store};
 use crate::text::{path_text, timeout_ns};
 use crate::{sys, Batch, EventQueue, Model, Options, Outcome, Result, Runtime, Sample};
 use std::path::Path;
@@ -84,7 +85,7 @@ given!(
         max: u64,
         /// Of the weights that are to be trained, for `buffer.max_staleness`.
         version: u64,
-        /// The training step that they are for, with `buffer.store_path`.
+        /// The training step that they are for, with a store.
         step: u64,
     }
 );
@@ -113,6 +114,18 @@ impl Buffer {
         let options = handle_or_null(options.into());
         // SAFETY: options are copied.
         unsafe { object_of!(Self, rl_buffer_create(options, max_samples)) }
+    }
+
+    /// A buffer whose whole groups go to a store of the host; [`Buffer::take`] claims them there.
+    /// `max_samples` bounds those that are here.
+    pub fn stored<'a>(
+        options: impl Into<Option<&'a Options>>,
+        max_samples: u64,
+        store: impl Store + 'static,
+    ) -> Result<Self> {
+        let (options, store) = (handle_or_null(options.into()), table(store));
+        // SAFETY: options are copied, and so is the struct, with which the library takes the store.
+        unsafe { object_of!(Self, rl_buffer_create_stored(options, max_samples, &store)) }
     }
 
     pub fn put(&self, sample: &Sample<'_>) -> Result<()> {

@@ -93,7 +93,7 @@ pub(crate) fn table(files: Files) -> sys::rl_files {
 }
 
 /// Runs the host's part; its error, or its panic, becomes a code and the text of that code.
-fn coded(work: impl FnOnce() -> Result<()>) -> i32 {
+pub(crate) fn coded(work: impl FnOnce() -> Result<()>) -> i32 {
     let error = match guarded(|| Some(work())) {
         Some(Ok(())) => return 0,
         Some(Err(error)) => error,
@@ -256,7 +256,13 @@ unsafe extern "C" fn sync_directory(
     coded(|| files(user_data).sync_directory(path(text, len)?))
 }
 
-unsafe extern "C" fn describe(_: *mut c_void, _: i32, text: *mut c_char, text_size: usize) {
+/// Writes what the last code on this thread means.
+pub(crate) unsafe extern "C" fn describe(
+    _: *mut c_void,
+    _: i32,
+    text: *mut c_char,
+    text_size: usize,
+) {
     LAST.with(|last| {
         let last = last.borrow();
         let mut len = last.len().min(text_size - 1);

@@ -90,6 +90,7 @@ mod profiler;
 mod runtime;
 mod sample;
 mod score;
+mod store;
 mod tensor;
 mod text;
 mod trainer;
@@ -119,6 +120,7 @@ pub use profiler::Profiler;
 pub use runtime::{ClockReading, Runtime, Span};
 pub use sample::Sample;
 pub use score::Score;
+pub use store::Store;
 pub use tensor::{Place, Stream, Tensor, TensorInfo};
 pub use trainer::{Checkpoint, Step, Trainer};
 
