@@ -71,7 +71,7 @@ def train(runtimes, options):
     other.start()
     trainers[0].step(batches[0])
     other.join()
-    return [model.digest() for model in models]
+    return [model.digest for model in models]
 
 
 def test_ranks_train_to_the_weights_of_threads():
