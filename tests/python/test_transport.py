@@ -54,19 +54,22 @@ def options_of(backend):
                        "comm.backend": backend, "comm.timeout_ns": PATIENCE_S * 10**9})
 
 
+def group(model):
+    """A scored group, the same from equal models."""
+    with rl.Engine(model) as engine:
+        engine.submit([1, 2, 3], 2, ordinal=1)
+        engine.run()
+        batch = engine.take()
+    for index in range(2):
+        batch.set_reward(index, index)
+    return batch
+
+
 def train(runtimes, options):
     """The digests of two ranks after a step on one batch."""
     models = [rl.Model(runtime, options, rl.Use.PARTS) for runtime in runtimes]
     trainers = [rl.Trainer(model, options) for model in models]
-    batches = []
-    for model in models:
-        engine = rl.Engine(model)
-        engine.submit([1, 2, 3], 2, ordinal=1)
-        engine.run()
-        batches.append(engine.take())
-        engine.close()
-        for index in range(2):
-            batches[-1].set_reward(index, index)
+    batches = [group(model) for model in models]
     other = threading.Thread(target=lambda: trainers[1].step(batches[1]))
     other.start()
     trainers[0].step(batches[0])
@@ -88,10 +91,7 @@ def test_a_lost_rank_is_named_with_the_hosts_words():
     options, office = options_of("host"), PostOffice()
     runtime = rl.Runtime(options, transport=Member(office, 0))
     model = rl.Model(runtime, options, rl.Use.PARTS)
-    engine, trainer = rl.Engine(model), rl.Trainer(model, options)
-    engine.submit([1, 2, 3], 2)
-    engine.run()
-    batch = engine.take()
+    trainer, batch = rl.Trainer(model, options), group(model)
     office.leave(1)
     with pytest.raises(rl.Error, match="the office is closed") as failure:
         trainer.step(batch)
