@@ -39,7 +39,7 @@ def includes(path):
 
 def check_include(path, folder, name, quoted, rows):
     if pathlib.PurePath(name).name == "rl.h":
-        return None if folder == "abi" else "rl.h belongs to src/abi alone"
+        return None if folder.split("/")[0] == "abi" else "rl.h belongs to src/abi alone"
     other = str(pathlib.PurePath(name).parent)
     if other in rows:
         if other == folder or other in rows[folder]:

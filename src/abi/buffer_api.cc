@@ -4,8 +4,8 @@
 
 #include "abi/arguments.h"
 #include "abi/guard.h"
-#include "abi/host_service.h"
-#include "abi/host_store.h"
+#include "abi/host/host_service.h"
+#include "abi/host/host_store.h"
 #include "abi/model_parts.h"
 #include "abi/samples.h"
 

@@ -1,10 +1,10 @@
 // Runtimes, the services that a host gives them, and their log.
 #include "abi/arguments.h"
 #include "abi/guard.h"
-#include "abi/host_files.h"
-#include "abi/host_memory.h"
-#include "abi/host_ranks.h"
-#include "abi/host_service.h"
+#include "abi/host/host_files.h"
+#include "abi/host/host_memory.h"
+#include "abi/host/host_ranks.h"
+#include "abi/host/host_service.h"
 #include "abi/user_data.h"
 
 using namespace rl;

@@ -38,8 +38,8 @@ struct ModelOptions {
   bool filled_later = false;           // frozen: has no weights before copy_masters() or fill()
   // Of a frozen model: Model::borrowed_bytes() of memory that its weights share with others.
   std::byte* borrowed = nullptr;
-  TensorSplit split = {};              // what this rank has of the layers
-  TensorRanks tensor = {};             // which have the rest; as many as split.ranks()
+  TensorSplit split = {};   // what this rank has of the layers
+  TensorRanks tensor = {};  // which have the rest; as many as split.ranks()
 };
 
 class Model {

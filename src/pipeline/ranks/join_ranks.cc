@@ -40,8 +40,8 @@ void check_host_ranks(const Settings& settings, const Transport* given, int size
         .with_other_key(service);
   }
   if (!wanted) {
-    throw Error(Code::kConflict, str("the host provides ", service, ", but comm.backend is ",
-                                     settings.set.get_text("comm.backend")))
+    throw Error(Code::kConflict,
+                str("the host provides ", service, ", but comm.backend is not host"))
         .with_key("comm.backend")
         .with_other_key(service);
   }

@@ -79,8 +79,7 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
 std::shared_ptr<Runtime> Runtime::make_rank(int rank) const {
   if (has_process_ranks(settings_)) {
     throw Error(Code::kFailedPrecondition,
-                str("with comm.backend = ", settings_.set.get_text("comm.backend"),
-                    " each rank makes its own runtime"))
+                "the ranks of this comm.backend make their own runtimes; local ranks are made here")
         .with_key("comm.backend");
   }
   if (ranks_.run() == nullptr) {

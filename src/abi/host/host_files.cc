@@ -1,7 +1,7 @@
 // Files of a host. Its functions run inside a CallbackScope, so that they can call nothing that
 // might wait for the thread they run on. A prefix is a mount point: its own path, without the final
 // '/', belongs to the host too.
-#include "abi/host_files.h"
+#include "abi/host/host_files.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "abi/host_service.h"
+#include "abi/host/host_service.h"
 #include "core/error.h"
 
 namespace rl::abi {

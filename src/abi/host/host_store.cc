@@ -1,6 +1,6 @@
 // Its functions run inside a CallbackScope, so that they can call nothing that might wait for the
 // thread they run on.
-#include "abi/host_store.h"
+#include "abi/host/host_store.h"
 
 #include <cerrno>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "abi/host_service.h"
+#include "abi/host/host_service.h"
 #include "core/error.h"
 
 namespace rl::abi {

@@ -1,13 +1,13 @@
 // Memory of a host. Large arenas ask for the alignment of huge pages, so that an allocator that
 // maps memory can use them.
-#include "abi/host_memory.h"
+#include "abi/host/host_memory.h"
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "abi/callbacks.h"
-#include "abi/host_service.h"
+#include "abi/host/host_service.h"
 #include "core/error.h"
 
 namespace rl::abi {

@@ -1,12 +1,12 @@
 // Its functions run inside a CallbackScope, so that they can call nothing that might wait for the
 // thread they run on.
-#include "abi/host_ranks.h"
+#include "abi/host/host_ranks.h"
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "abi/host_service.h"
+#include "abi/host/host_service.h"
 #include "comm/host/host_transport.h"
 
 namespace rl::abi {
