@@ -192,6 +192,21 @@ TEST_P(StageRanksTest, StagesSampleTheTokensOfOneRank) {
   }
 }
 
+// Stages have whole chunks of the norm to themselves, and share others.
+TEST(StageRanks, NormsOfManyChunksHaveTheBitsOfOneRank) {
+  for (const bool tied : {false, true}) {
+    SCOPED_TRACE(tied ? "tied" : "untied");
+    ModelConfig c = uniform_config();
+    c.ffn = 1500;
+    c.tied_head = tied;
+    const LayeredSource source(c);
+    const RigOptions rig{.source = &source};
+    const Outcome one = train_on({}, rig)[0];
+    for (const StageCut& cut : {StageCut{2, 0, 0}, StageCut{3, 2, 0}, StageCut{4, 0, 0}})
+      expect_same_as_one(train_on(cut, rig), one);
+  }
+}
+
 // Losses of a minibatch, pairs with a reference, and a KL to one.
 TEST(StageRanks, ObjectivesHaveTheBitsOfOneRank) {
   const auto outcomes = [](const StageCut& cut, const TrainerOptions& options) {
