@@ -104,9 +104,10 @@ void for_each_expected_tensor(const ModelConfig& c, FunctionRef<void(const Tenso
   const auto add = [&](std::string name, std::vector<int64_t> shape) {
     visit(TensorInfo{std::move(name), std::move(shape), {}});
   };
-  add("model.embed_tokens.weight", {c.vocab, c.hidden});
+  const auto add_embedding = [&] { add("model.embed_tokens.weight", {c.vocab, c.hidden}); };
+  if (c.has_embedding()) add_embedding();
   for (int64_t i = 0; i < c.layers; ++i) {
-    const std::string layer = str("model.layers.", i, ".");
+    const std::string layer = str("model.layers.", c.stage.first_layer + i, ".");
     const LayerShape shape = c.layer(i);
     const int64_t q = shape.q_width(), kv = shape.kv_width() / 2;
     add(layer + "self_attn.q_proj.weight", {q, c.hidden});
@@ -132,7 +133,9 @@ void for_each_expected_tensor(const ModelConfig& c, FunctionRef<void(const Tenso
       add(layer + "post_feedforward_layernorm.weight", {c.hidden});
     }
   }
+  if (!c.has_head()) return;
   add("model.norm.weight", {c.hidden});
+  if (c.copies_embedding()) add_embedding();
   if (c.scalar_head) {
     add(kScalarHeadName, {1, c.hidden});
   } else if (!c.tied_head) {

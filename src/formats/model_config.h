@@ -48,6 +48,19 @@ struct TensorSplit {
   bool operator==(const TensorSplit&) const = default;
 };
 
+// Which of the layers one rank of a pipeline-parallel run has: a contiguous range, behind those of
+// the stage before (formats/layer_stage.h). The first stage has the embedding, the last one the
+// final norm and the head.
+struct LayerStage {
+  int64_t stages = 1, index = 0;
+  int64_t first_layer = 0, all_layers = 0;  // of the model; all_layers is 0 unless divided
+
+  bool divides() const { return stages > 1; }
+  bool first() const { return index == 0; }
+  bool last() const { return index + 1 == stages; }
+  bool operator==(const LayerStage&) const = default;
+};
+
 struct ModelConfig {
   Family family = Family::kLlama;
   std::string model_type;  // as written in config.json
@@ -81,7 +94,12 @@ struct ModelConfig {
   int32_t pad_id = -1;
   Dtype file_dtype = Dtype::kF32;  // the narrowest type that holds every stored value exactly
   TensorSplit split = {};          // what one rank has of the layers; sizes above are of all ranks
+  LayerStage stage = {};           // of a divided model: `layers` counts those of the stage
 
+  bool has_embedding() const { return stage.first(); }
+  bool has_head() const { return stage.last(); }
+  // Whether the head of this stage is a copy of an embedding that another one has.
+  bool copies_embedding() const { return tied_head && stage.divides() && stage.last(); }
   bool is_windowed(int64_t layer) const {
     return !windowed.empty() && windowed[static_cast<size_t>(layer)] != 0;
   }
@@ -132,7 +150,8 @@ struct TensorInfo {
 };
 
 // The tensors of a model with this configuration: embedding, layers in order, final norm, then the
-// head unless tied.
+// head unless tied. Those of a stage are the ones that it has, in the same order; if its head is a
+// copy of the embedding, that comes last.
 inline constexpr const char* kScalarHeadName = "score.weight";
 std::vector<TensorInfo> expected_tensors(const ModelConfig& config);
 // The same decoder with a scalar head.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "model/stage_ranks.h"
 #include "model/tensor_ranks.h"
 #include "model/transformer.h"
 #include "ops/compute.h"
@@ -32,18 +33,29 @@ class BackwardPass {
 
   void run() {
     b_.work.cut(batch_.sequences, b_.d_prompts);
-    zero(b_.dx, n_);
-    norm_gradient({n_, f_.x, args_.d_hidden, b_.dx}, layout_.final_norm());
+    begin();
     for (int64_t l = config_.layers - 1; l >= layout_.first_trained_layer(); --l) {
       recompute(l);
       mlp_half(l);
       attention_half(l);
       fetch_input(saved_.layers[static_cast<size_t>(l)]);
     }
-    embedding_gradient();
+    if (!config_.has_embedding()) return model_.stage_ranks().start_gradient(dx());
+    if (!config_.stage.divides() || !config_.tied_head) embedding_gradient();
   }
 
  private:
+  std::span<float> dx() const { return {b_.dx, static_cast<size_t>(n_ * hidden_)}; }
+
+  // The gradient of the residual after the last layer.
+  void begin() {
+    const StageRanks& stages = model_.stage_ranks();
+    stages.wait_gradient();
+    if (!config_.has_head()) return stages.receive_gradient(dx());
+    zero(b_.dx, n_);
+    norm_gradient({n_, f_.x, args_.d_hidden, b_.dx}, layout_.final_norm());
+  }
+
   // Calls add with the gradient of the parameter of `size` elements at this offset of the masters;
   // null: it is frozen or absent.
   void with_grad(int64_t offset, int64_t size, FunctionRef<void(float* grad)> add) const {

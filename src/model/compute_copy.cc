@@ -17,7 +17,7 @@ constexpr int64_t kMoveFloats = int64_t{1} << 18;  // of a run
 template <typename Place>
 void place_vectors(const ModelConfig& c, const WeightLayout& layout, WeightVectors& v,
                    Place&& place) {
-  place(layout.embedding(), c.vocab * c.hidden, v.embedding);
+  if (c.has_embedding()) place(layout.embedding(), c.vocab * c.hidden, v.embedding);
   v.layers.resize(static_cast<size_t>(c.layers));
   for (int64_t l = 0; l < c.layers; ++l) {
     const LayerOffsets& at = layout.layer(l);
@@ -37,6 +37,7 @@ void place_vectors(const ModelConfig& c, const WeightLayout& layout, WeightVecto
     optional(at.attention_out_norm, c.hidden, to.attention_out_norm);
     optional(at.mlp_out_norm, c.hidden, to.mlp_out_norm);
   }
+  if (!c.has_head()) return;
   place(layout.final_norm(), c.hidden, v.final_norm);
   if (c.scalar_head) place(layout.head(), c.hidden, v.score);
 }

@@ -11,7 +11,7 @@ namespace {
 
 uint64_t carve(HeadBuffers& b, const ModelConfig& c, Dtype compute, bool with_backward,
                std::byte* data) {
-  if (c.scalar_head) return 0;
+  if (c.scalar_head || !c.has_head()) return 0;
   const ColumnSlices slices = slices_of_width(c.vocab, kVocabularyTile);
   b.vocab = c.vocab;
   b.tile_width = slices.width;
@@ -129,8 +129,8 @@ class HeadBackward {
     if (has_all_gradients()) logits_again();
     for (int64_t part = 0; part < parts_.count(); ++part) {
       if (!has_all_gradients()) logits_gradient(part, 0, rows_);
-      weight_gradient_of(part);
-      add_to_hidden(part);
+      if (args_.wanted != HeadGradients::kHidden) weight_gradient_of(part);
+      if (args_.wanted != HeadGradients::kWeights) add_to_hidden(part);
     }
   }
 

@@ -25,7 +25,7 @@ struct HeadRows {
 inline constexpr int64_t kLogitRows = 64;
 
 // Working memory of a chunk of up to max_rows rows; d_logits only when a backward follows. Empty
-// for a model with a scalar head (model/value_head.h).
+// for a model with a scalar head (model/value_head.h) and for a stage without the head.
 class HeadBuffers {
  public:
   static uint64_t bytes(const ModelConfig& config, Dtype compute, const HeadRows& rows,
@@ -79,6 +79,10 @@ void sample_from_head(const Model& model, const HeadBuffers& buffers,
                       std::span<const SampleRow> rows, std::byte* scratch,
                       std::span<TokenChoice> choices);
 
+// Gradients of the hidden states and of the weights, or one of them alone; each has the bits that
+// it has in both.
+enum class HeadGradients : uint8_t { kBoth, kHidden, kWeights };
+
 struct HeadBackwardArgs {
   BackwardWeights& packed;
   std::span<const int32_t> ids;            // (rows) target tokens
@@ -88,9 +92,10 @@ struct HeadBackwardArgs {
   GradientSink grads;                      // the head's is accumulated
   const float* d_tempered = nullptr;  // (rows, V) extra gradient of the tempered logits; null: none
   const WeightLayout* layout = nullptr;  // what is trained; null: everything
+  HeadGradients wanted = HeadGradients::kBoth;
 };
 // After head_forward on the same rows: writes buffers.d_hidden, accumulates the head's weight
-// gradient. The logits of a chunk of several parts are computed again.
+// gradient, as wanted. The logits of a chunk of several parts are computed again.
 void head_backward(const Model& model, const HeadBackwardArgs& args, HeadBuffers& buffers);
 
 }  // namespace rl

@@ -79,9 +79,12 @@ uint64_t Model::borrowed_bytes(const Device& device, const ModelConfig& config, 
 }
 
 Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& options)
-    : config_((check_options(source.config(), options, compute.device()),
-               with_split(source.config(), options.split))),
+    : cut_(options.cut),
+      stages_(options.stages),
       tensor_(options.tensor),
+      whole_config_((check_options(source.config(), options, compute.device()),
+                     with_split(source.config(), options.split))),
+      config_(with_stage(whole_config_, cut_, stages_.rank())),
       layout_(config_),
       compute_(compute),
       kv_format_{options.block_size, options.kv_dtype.value_or(compute_dtype())},
@@ -90,7 +93,7 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
       master_("master weights", options.frozen ? 0 : master_bytes(config_), Touch::kLater,
               compute.memory()) {
   RL_CHECK(!options.frozen || options.compute_copies == 1);
-  RL_CHECK(config_.split.ranks() == tensor_.size());
+  RL_CHECK(config_.split.ranks() == tensor_.size() && cut_.stages == stages_.size());
   RL_CHECK(options.frozen || (!options.filled_later && options.borrowed == nullptr));
   const bool apart = options.compute_copies > 1 || options.frozen;
   const PackedShapes shapes =
@@ -250,9 +253,9 @@ uint64_t Model::weight_digest() const {
 void Model::save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const {
   RL_CHECK(!frozen());
   const WholeTensors whole(*this);
-  if (tensor_.rank() != 0) return;
+  if (tensor_.rank() != 0 || stages_.rank() != 0) return;
   save_hf_directory(
-      fs, dir, config_,
+      fs, dir, whole_config_,
       [&](const TensorInfo& tensor, int64_t first_row, std::span<float> out) {
         whole.read(tensor, first_row, out);
       },

@@ -18,9 +18,11 @@
 #include "core/arena.h"
 #include "core/fs.h"
 #include "formats/hf/save_hf.h"
+#include "formats/layer_stage.h"
 #include "formats/weight_source.h"
 #include "model/compute_copy.h"
 #include "model/kv_pool.h"
+#include "model/stage_ranks.h"
 #include "model/tensor_ranks.h"
 #include "ops/compute.h"
 #include "ops/device_floats.h"
@@ -36,10 +38,11 @@ struct ModelOptions {
   int64_t slice_width = 0;             // of packed matrices, see plan_forward_shapes(); for tests
   bool frozen = false;                 // no masters: never trained or saved
   bool filled_later = false;           // frozen: has no weights before copy_masters() or fill()
-  // Of a frozen model: Model::borrowed_bytes() of memory that its weights share with others.
-  std::byte* borrowed = nullptr;
-  TensorSplit split = {};   // what this rank has of the layers
-  TensorRanks tensor = {};  // which have the rest; as many as split.ranks()
+  std::byte* borrowed = nullptr;       // frozen: Model::borrowed_bytes() shared with others
+  TensorSplit split = {};              // what this rank has of the layers
+  TensorRanks tensor = {};             // which have the rest; as many as split.ranks()
+  StageCut cut = {};                   // of the layers into stages, of which this rank has one
+  StageRanks stages = {};              // which have the others; as many as there are stages
 };
 
 class Model {
@@ -50,6 +53,10 @@ class Model {
   Model(const Model&) = delete;
 
   const ModelConfig& config() const { return config_; }
+  // Of all stages; config() of an undivided model.
+  const ModelConfig& whole_config() const { return whole_config_; }
+  const StageCut& stage_cut() const { return cut_; }
+  const StageRanks& stage_ranks() const { return stages_; }
   const TensorRanks& tensor_ranks() const { return tensor_; }
   const WeightLayout& layout() const { return layout_; }
   Dtype compute_dtype() const { return compute_.dtype(); }
@@ -116,7 +123,7 @@ class Model {
   // excluded).
   uint64_t weight_digest() const;
 
-  // Saves a Hugging Face directory (atomically, see save_hf.h). Tensor-parallel ranks call it
+  // Saves a Hugging Face directory (atomically, see save_hf.h). Ranks that divide a model call it
   // together, and the first of them writes it.
   void save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const;
 
@@ -136,8 +143,10 @@ class Model {
   ComputeCopy& next_packed() const;
   void require_unpinned(const ComputeCopy& copy) const;
 
-  ModelConfig config_;
+  const StageCut cut_;
+  const StageRanks stages_;
   const TensorRanks tensor_;
+  const ModelConfig whole_config_, config_;
   WeightLayout layout_;
   Compute& compute_;
   const KvFormat kv_format_;

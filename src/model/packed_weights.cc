@@ -63,13 +63,14 @@ ProductRules backward_rules(const ModelConfig& c, int64_t slice_width, int64_t l
 PackedShapes plan_forward_shapes(const Device& device, const ModelConfig& c, Dtype t,
                                  int64_t slice_width) {
   PackedShapes shapes = plan_shapes(device, c, forward_rules, t, slice_width);
-  if (!c.scalar_head) shapes.head = device.plan_packed(forward_rules(c, slice_width).head, t);
+  if (!c.scalar_head && c.has_head())
+    shapes.head = device.plan_packed(forward_rules(c, slice_width).head, t);
   return shapes;
 }
 PackedShapes plan_backward_shapes(const Device& device, const ModelConfig& c, Dtype t,
                                   int64_t slice_width) {
   PackedShapes shapes = plan_shapes(device, c, backward_rules, t, slice_width);
-  if (c.scalar_head) return shapes;
+  if (c.scalar_head || !c.has_head()) return shapes;
   const ColumnSlices parts = vocabulary_parts(device, c.vocab);
   SliceRule rule = backward_rules(c, slice_width).head;
   for (int64_t part = 0; part < parts.count(); ++part) {
@@ -127,7 +128,7 @@ void PackedWeights::for_each_matrix(const Pack& pack) {
     pack(shape.gate_up, at.gate_up, layers_[i].gate_up);
     pack(shape.down, at.down, layers_[i].down);
   }
-  if (!config_.scalar_head) pack(shapes_.head, layout_.head(), head_);
+  if (!config_.scalar_head && config_.has_head()) pack(shapes_.head, layout_.head(), head_);
 }
 
 void PackedWeights::drop() {

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "model/stage_ranks.h"
 #include "model/tensor_ranks.h"
 #include "ops/compute.h"
 
@@ -104,9 +105,8 @@ class Pass {
         has_partial_blocks_(has_partial_blocks(batch, model.block_size())) {}
 
   void run() {
-    fill_places();
-    b_.work.cut(batch_.sequences, model_.block_size());
-    embed();
+    place();
+    begin();
     for (int64_t l = 0; l < config_.layers; ++l) {
       const LayerPlaces at = saved_ ? places_to_keep(b_, *saved_, l) : in_place(b_, batch_.decode);
       if (saved_) offload_input(saved_->layers[static_cast<size_t>(l)]);
@@ -115,6 +115,13 @@ class Pass {
       add_attention(l, at);
       run_mlp(l, at);
     }
+    if (!config_.stage.last()) model_.stage_ranks().send_rows(residual());
+  }
+
+  // Places of the rows, and how attention is cut.
+  void place() {
+    fill_places();
+    b_.work.cut(batch_.sequences, model_.block_size());
   }
 
   // Places, blocks and how attention is cut are those of run().
@@ -168,20 +175,34 @@ class Pass {
 
   RowNorm norm(const float* weight) const { return {weight, config_.rms_eps, config_.norm_weight}; }
   // The norm of the residual after layer l, and the matrix that reads it; null: a scalar head,
-  // which is not packed.
+  // which is not packed, or another stage's layer. That stage has the norm too, so here it is one
+  // that nobody reads.
   NextNorm norm_after(int64_t l) const {
     if (l + 1 < config_.layers) return {norm(weights_.layer(l + 1).input_norm), b_.normed};
+    if (!config_.has_head()) return {norm(weights_.layer(l).input_norm), b_.normed};
     return {norm(weights_.final_norm()), b_.hidden};
   }
   const PackedMatrix* read_after(int64_t l) const {
     const PackedWeights& packed = weights_.packed();
     if (l + 1 < config_.layers) return &packed.layer(l + 1).qkv;
-    return config_.scalar_head ? nullptr : &packed.head();
+    return config_.scalar_head || !config_.has_head() ? nullptr : &packed.head();
+  }
+
+  // After the last layer.
+  std::span<float> residual() const {
+    return {b_.x, static_cast<size_t>(batch_.rows() * config_.hidden)};
+  }
+
+  // The residual at the first layer, from the ids or from the stage before.
+  void begin() {
+    float* const x = saved_ ? saved_->layers[0].x_in : b_.x;
+    if (config_.has_embedding()) return embed(x);
+    model_.stage_ranks().receive_rows({x, residual().size()});
+    normalize(x, weights_.layer(0).input_norm);
   }
 
   // x = E[ids].
-  void embed() {
-    float* x = saved_ ? saved_->layers[0].x_in : b_.x;
+  void embed(float* x) {
     const float scale = embedding_scale(config_, model_.compute_dtype());
     embed_rows(compute_,
                {weights_.embedding(), batch_.ids, config_.hidden, scale, x, norm_after(-1)});
@@ -362,6 +383,11 @@ float embedding_scale(const ModelConfig& config, Dtype compute) {
 void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
              ForwardBuffers& buffers, SavedActivations* saved) {
   Pass(model, batch, kv, buffers, saved).run();
+}
+
+void place_rows(const Model& model, const ForwardBatch& batch, const KvPool& kv,
+                ForwardBuffers& buffers) {
+  Pass(model, batch, kv, buffers, nullptr).place();
 }
 
 void recompute_layers(const Model& model, const ForwardBatch& batch, const KvPool& kv,

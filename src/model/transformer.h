@@ -120,12 +120,18 @@ HeadNorm head_norm(const ModelConfig& config, const LayerVectors& layer);
 // The factor that scales embedding rows, a value of the compute dtype.
 float embedding_scale(const ModelConfig& config, Dtype compute);
 
-// Runs the layers and the final norm into buffers.hidden (N, C). K and V are written to kv, whose
-// layers may share places if no later call reads them, or as training_kv() has it. With `saved`,
-// activations of this batch are kept for backward(), which also reads buffers.x, the residual after
-// the last layer.
+// Runs the layers and the final norm into buffers.hidden (N, C). Of a stage: its layers, on what
+// the stage before sends; the last one alone has the norm, and the others send the residual. All
+// stages of a model make the same calls. K and V are written to kv, whose layers may share places
+// if no later call reads them, or as training_kv() has it. With `saved`, activations of this batch
+// are kept for backward(), which also reads buffers.x, the residual after the last layer.
 void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
              ForwardBuffers& buffers, SavedActivations* saved);
+
+// What forward() leaves in the buffers that depends on the batch alone. A backward() of another
+// batch than the last forward() needs it.
+void place_rows(const Model& model, const ForwardBatch& batch, const KvPool& kv,
+                ForwardBuffers& buffers);
 
 // After forward() with `saved`: computes again what was not kept of the layers of a group, except
 // the MLP of its last layer.
@@ -159,11 +165,14 @@ class BackwardBuffers {
 struct BackwardArgs {
   BackwardWeights& packed;  // of the version the forward ran with
   GradientSink grads;       // of trained parameters; accumulated
-  const float* d_hidden;    // (N, C) gradient of buffers.hidden; it may be scratch.d_normed
+  const float* d_hidden;  // (N, C) gradient of buffers.hidden; it may be scratch.d_normed. Null of
+                          // a stage without a head, which gets its gradient from the next one
   const WeightLayout* layout = nullptr;  // what is trained; null: everything
 };
 // Each sequence of the batch starts at position 0 or continues a shared prefix, whose rows receive
-// the gradients of all sequences that continue it.
+// the gradients of all sequences that continue it. A stage that is not the first starts to send the
+// gradient scratch.dx of its input, which must stay until StageRanks::wait_gradient() has returned.
+// If another stage has a copy of the embedding, the first stage leaves scratch.dx for it.
 void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
               ForwardBuffers& buffers, SavedActivations& saved, BackwardBuffers& scratch,
               const BackwardArgs& args);

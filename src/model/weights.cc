@@ -91,6 +91,8 @@ void cut_piece(Parameter& p, const TensorSplit& split, int64_t part) {
   p.name += str(".part", p.part);
 }
 
+bool is_embedding(const TensorInfo& t) { return t.name == "model.embed_tokens.weight"; }
+
 // Extends a run by the next one if that follows it in both arrays.
 bool extend(TrainedRun& run, const TrainedRun& next) {
   if (run.master + run.size != next.master || run.gradient + run.size != next.gradient)
@@ -106,7 +108,7 @@ ShardRule shard_rule(const std::string& name) {
 }
 
 WeightLayout::WeightLayout(const ModelConfig& config, const TrainableRule& rule)
-    : split_(config.split) {
+    : split_(config.split), stage_(config.stage), tied_head_(config.tied_head) {
   layers_.resize(static_cast<size_t>(config.layers * split_.count));
   const std::vector<TensorInfo> tensors = in_order(expected_tensors(config));
   const std::vector<bool> trained = trainable_tensors(rule, tensors);
@@ -162,10 +164,11 @@ void WeightLayout::place(const TensorInfo& t, bool trained, int64_t part) {
   total_ += p.size;
   count_ += p.size;
   if (trained) add_run(p, follows);
+  if (is_embedding(t) && !stage_.first()) copy_ = p.gradient;
   parameters_.push_back(p);
   if (!trained) return;
-  if (t.name == "model.embed_tokens.weight") first_trained_layer_ = 0;
-  if (l >= 0) first_trained_layer_ = std::min(first_trained_layer_, l);
+  if (is_embedding(t)) first_trained_layer_ = 0;
+  if (l >= 0) first_trained_layer_ = std::min(first_trained_layer_, l - stage_.first_layer);
 }
 
 void WeightLayout::set_offset(const TensorInfo& t, int64_t offset, int64_t part) {
@@ -173,11 +176,12 @@ void WeightLayout::set_offset(const TensorInfo& t, int64_t offset, int64_t part)
     const LayerPart& place = part_of(t.name);
     if (place.at == nullptr) return;
     for (int64_t p = 0; p < split_.count; ++p) {
-      LayerOffsets& layer = layers_[static_cast<size_t>(l * split_.count + p)];
+      LayerOffsets& layer =
+          layers_[static_cast<size_t>((l - stage_.first_layer) * split_.count + p)];
       if (part < 0 || part == p) layer.*place.at = offset;
     }
-  } else if (t.name == "model.embed_tokens.weight") {
-    embedding_ = offset;
+  } else if (is_embedding(t)) {
+    (stage_.first() ? embedding_ : head_) = offset;
   } else if (t.name == "model.norm.weight") {
     final_norm_ = offset;
   } else if (t.name == "lm_head.weight" || t.name == kScalarHeadName) {
@@ -195,6 +199,13 @@ void WeightLayout::add_run(const Parameter& p, bool follows) {
   const TrainedRun next{p.offset, p.gradient, p.size};
   if (runs_.empty() || !extend(runs_.back(), next)) runs_.push_back(next);
   gradient_total_ = p.gradient + p.size;
+}
+
+int64_t WeightLayout::num_tensors_of_all() const {
+  const auto in_layers =
+      std::ranges::count_if(parameters_, [](const Parameter& p) { return layer_of(p.name) >= 0; });
+  const auto layers = static_cast<int64_t>(layers_.size());
+  return in_layers / layers * stage_.all_layers + (tied_head_ ? 2 : 3);
 }
 
 int64_t WeightLayout::gradient_of(int64_t offset) const {

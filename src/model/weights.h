@@ -79,8 +79,19 @@ class WeightLayout {
     return layers_[static_cast<size_t>(l * split_.count + part)];
   }
   const TensorSplit& split() const { return split_; }
+  const LayerStage& stage() const { return stage_; }
+  // Floats of the gradients before the copy of an embedding that another stage has; all of them
+  // without one.
+  int64_t own_gradients() const { return copy_ >= 0 ? copy_ : gradient_total_; }
+  // Whether the last stage has such a copy.
+  bool has_copies() const { return stage_.divides() && tied_head_; }
+  // Whether the parameter is such a copy.
+  bool is_copy(const Parameter& p) const { return copy_ >= 0 && p.gradient == copy_; }
+  // Tensors of the model of which this is a stage, each once.
+  int64_t num_tensors_of_all() const;
   // Whole tensors first, then the pieces of each part in order; undivided all is one section.
   const std::vector<LayoutSection>& sections() const { return sections_; }
+  // Of what the stage has.
   int64_t embedding() const { return embedding_; }
   int64_t final_norm() const { return final_norm_; }
   int64_t head() const { return head_; }  // embedding() when tied; for a scalar head, its one row
@@ -106,6 +117,9 @@ class WeightLayout {
   std::vector<TrainedRun> runs_;
   std::vector<LayoutSection> sections_;
   TensorSplit split_;
+  LayerStage stage_;
+  bool tied_head_ = false;
+  int64_t copy_ = -1;  // in the gradients
   int64_t total_ = 0, count_ = 0, embedding_ = 0, final_norm_ = 0, head_ = -1;
   int64_t gradient_total_ = 0, first_trained_layer_ = 0;
 };

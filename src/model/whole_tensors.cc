@@ -53,6 +53,7 @@ void read_rows(const WeightLayout& layout, const TensorInfo& tensor, int64_t fir
 }
 
 WholeTensors::WholeTensors(const Model& model) : model_(model), layout_(layout_of_all(model)) {
+  gather_stages();
   if (model.tensor_ranks().size() == 1) return;
   std::vector<float> own(static_cast<size_t>(model.layout().total()));
   model.masters().read(own);
@@ -60,7 +61,40 @@ WholeTensors::WholeTensors(const Model& model) : model_(model), layout_(layout_o
                                                    &LayoutSection::masters);
 }
 
+void WholeTensors::gather_stages() {
+  const StageRanks& stages = model_.stage_ranks();
+  if (stages.alone()) return;
+  if (stages.rank() > 0) {
+    std::vector<float> own(static_cast<size_t>(layout_.total()));
+    model_.masters().read(own);
+    return stages.give(std::as_bytes(std::span(own)));
+  }
+  for (int s = 1; s < stages.size(); ++s) {
+    WeightLayout layout(with_stage(model_.whole_config(), model_.stage_cut(), s));
+    std::vector<float> values(static_cast<size_t>(layout.total()));
+    stages.take(std::as_writable_bytes(std::span(values)), s);
+    later_.push_back({std::move(layout), std::move(values)});
+  }
+}
+
+const WholeTensors::Stage* WholeTensors::later_stage_with(const TensorInfo& tensor) const {
+  const auto has = [&](const WeightLayout& layout) {
+    return std::ranges::any_of(layout.parameters(),
+                               [&](const Parameter& p) { return p.name == tensor.name; });
+  };
+  if (later_.empty() || has(layout_)) return nullptr;
+  const auto stage = std::ranges::find_if(later_, [&](const Stage& s) { return has(s.layout); });
+  RL_CHECK(stage != later_.end());
+  return &*stage;
+}
+
 void WholeTensors::read(const TensorInfo& tensor, int64_t first_row, std::span<float> out) const {
+  if (const Stage* const later = later_stage_with(tensor)) {
+    const auto piece = [&](const Parameter& p, int64_t first, std::span<float> to) {
+      std::copy_n(later->values.begin() + p.offset + first, to.size(), to.begin());
+    };
+    return read_rows(later->layout, tensor, first_row, piece, out);
+  }
   const auto piece = [&](const Parameter& p, int64_t first, std::span<float> to) {
     if (gathered_.empty())
       return model_.masters().part(p.offset + first, static_cast<int64_t>(to.size())).read(to);

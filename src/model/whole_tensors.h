@@ -1,4 +1,5 @@
-// Tensors as files have them, from the pieces that a layout has of them (ModelConfig::split).
+// Tensors as files have them, from the pieces that a layout has of them (ModelConfig::split), and
+// from the stages of a model.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -6,6 +7,7 @@
 
 #include "core/function_ref.h"
 #include "model/model.h"
+#include "model/weights.h"
 
 namespace rl {
 
@@ -15,17 +17,27 @@ using PieceReader = FunctionRef<void(const Parameter& piece, int64_t first, std:
 void read_rows(const WeightLayout& layout, const TensorInfo& tensor, int64_t first_row,
                PieceReader read, std::span<float> out);
 
-// The masters of a model. Tensor-parallel ranks make it together; each then has the pieces of all,
-// in memory of the host.
+// The masters of a model. Ranks that divide it make it together. Tensor-parallel ranks then have
+// the pieces of all, and the first stage has the layers of all stages, in memory of the host; the
+// other stages have their own.
 class WholeTensors {
  public:
   explicit WholeTensors(const Model& model);
   void read(const TensorInfo& tensor, int64_t first_row, std::span<float> out) const;
 
  private:
+  // The masters of another stage.
+  struct Stage {
+    WeightLayout layout;
+    std::vector<float> values;
+  };
+  void gather_stages();
+  const Stage* later_stage_with(const TensorInfo& tensor) const;
+
   const Model& model_;
   const WeightLayout layout_;    // of all parts
   std::vector<float> gathered_;  // empty for one rank
+  std::vector<Stage> later_;     // of the first stage: those of the others
 };
 
 }  // namespace rl

@@ -950,6 +950,8 @@ constexpr OptionCondition kConditions_comm_timeout_ns_and_parallel_data[] = {
      "1", "", ""},
     {"parallel.tensor", OptionCondition::kIs,
      "1", "", ""},
+    {"parallel.pipeline", OptionCondition::kIs,
+     "1", "", ""},
 };
 constexpr OptionCondition kConditions_critic_forward_max_tokens_per_device_and_algo_advantage[] = {
     {"critic.forward_max_tokens_per_device", OptionCondition::kChanged,
@@ -1368,6 +1370,114 @@ constexpr OptionCondition kConditions_parallel_devices_trainer_and_pipeline_colo
      "", "", ""},
     {"pipeline.colocate", OptionCondition::kIs,
      "all", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_algo_advantage[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"algo.advantage", OptionCondition::kIs,
+     "gae", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_algo_objective[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "reward_model", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_algo_objective_2[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"algo.objective", OptionCondition::kIs,
+     "distill", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_comm_backend[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"comm.backend", OptionCondition::kIsNot,
+     "local", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_engine_preemption[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"engine.preemption", OptionCondition::kIs,
+     "swap", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_engine_thread[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"engine.thread", OptionCondition::kIs,
+     "true", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_model_compute_copies[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"model.compute_copies", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_model_freeze[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"model.freeze", OptionCondition::kChanged,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_model_train_only[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"model.train_only", OptionCondition::kChanged,
+     "", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_optimizer_name[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"optimizer.name", OptionCondition::kIs,
+     "muon", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_optimizer_state_dtype[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"optimizer.state_dtype", OptionCondition::kIsNot,
+     "fp32", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_parallel_reduction_parts[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"parallel.reduction_parts", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_parallel_zero_stage[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"parallel.zero_stage", OptionCondition::kIsNot,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_runtime_device[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cuda", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_trainer_activation_offload[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"trainer.activation_offload", OptionCondition::kIs,
+     "true", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_and_trainer_grad_dtype[] = {
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"trainer.grad_dtype", OptionCondition::kIsNot,
+     "fp32", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_first_layers_and_parallel_pipeline[] = {
+    {"parallel.pipeline_first_layers", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.pipeline", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_pipeline_last_layers_and_parallel_pipeline[] = {
+    {"parallel.pipeline_last_layers", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.pipeline", OptionCondition::kIs,
+     "1", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_reduction_parts_and_optimizer_name[] = {
     {"parallel.reduction_parts", OptionCondition::kIsNot,
@@ -2750,9 +2860,9 @@ constexpr OptionRule kRules[] = {
      kConditions_comm_rendezvous_and_comm_backend, 2,
      "comm.rendezvous = {comm.rendezvous} has no effect while comm.backend is {comm.backend}"},
     {"comm.timeout_ns", "parallel.data",
-     kConditions_comm_timeout_ns_and_parallel_data, 3,
-     "comm.timeout_ns = {comm.timeout_ns} has no effect while parallel.data and parallel.tensor "
-     "are 1"},
+     kConditions_comm_timeout_ns_and_parallel_data, 4,
+     "comm.timeout_ns = {comm.timeout_ns} has no effect while parallel.data, parallel.tensor and "
+     "parallel.pipeline are 1"},
     {"critic.forward_max_tokens_per_device", "algo.advantage",
      kConditions_critic_forward_max_tokens_per_device_and_algo_advantage, 2,
      "critic.forward_max_tokens_per_device = {critic.forward_max_tokens_per_device} has no "
@@ -3011,6 +3121,79 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_devices_trainer_and_pipeline_colocate, 2,
      "parallel.devices.trainer = {parallel.devices.trainer} has no effect while "
      "pipeline.colocate is {pipeline.colocate}"},
+    {"parallel.pipeline", "algo.advantage",
+     kConditions_parallel_pipeline_and_algo_advantage, 2,
+     "parallel.pipeline is {parallel.pipeline}, but the critic of algo.advantage = gae has no "
+     "stages in this build"},
+    {"parallel.pipeline", "algo.objective",
+     kConditions_parallel_pipeline_and_algo_objective, 2,
+     "parallel.pipeline is {parallel.pipeline}, but a model of algo.objective = reward_model has "
+     "no stages in this build"},
+    {"parallel.pipeline", "algo.objective",
+     kConditions_parallel_pipeline_and_algo_objective_2, 2,
+     "parallel.pipeline is {parallel.pipeline}, but the teacher of algo.objective = distill has "
+     "no stages in this build"},
+    {"parallel.pipeline", "comm.backend",
+     kConditions_parallel_pipeline_and_comm_backend, 2,
+     "parallel.pipeline is {parallel.pipeline}, but in this build stages are threads of one "
+     "process, and comm.backend is {comm.backend}"},
+    {"parallel.pipeline", "engine.preemption",
+     kConditions_parallel_pipeline_and_engine_preemption, 2,
+     "engine.preemption = swap has engine.swap_space_bytes for as many blocks as they hold, "
+     "which are not the same number on each stage of parallel.pipeline = {parallel.pipeline}"},
+    {"parallel.pipeline", "engine.thread",
+     kConditions_parallel_pipeline_and_engine_thread, 2,
+     "parallel.pipeline is {parallel.pipeline}, but with engine.thread = true the engines of "
+     "stages would not step together"},
+    {"parallel.pipeline", "model.compute_copies",
+     kConditions_parallel_pipeline_and_model_compute_copies, 2,
+     "parallel.pipeline is {parallel.pipeline}, but with model.compute_copies = "
+     "{model.compute_copies} each stage would choose for itself whether it generates or trains "
+     "next"},
+    {"parallel.pipeline", "model.freeze",
+     kConditions_parallel_pipeline_and_model_freeze, 2,
+     "parallel.pipeline is {parallel.pipeline}, but the stages of this build train all that they "
+     "have, and model.freeze is {model.freeze}"},
+    {"parallel.pipeline", "model.train_only",
+     kConditions_parallel_pipeline_and_model_train_only, 2,
+     "parallel.pipeline is {parallel.pipeline}, but the stages of this build train all that they "
+     "have, and model.train_only is {model.train_only}"},
+    {"parallel.pipeline", "optimizer.name",
+     kConditions_parallel_pipeline_and_optimizer_name, 2,
+     "parallel.pipeline is {parallel.pipeline}, but checkpoints of stages have the states of "
+     "AdamW in this build, and optimizer.name is muon"},
+    {"parallel.pipeline", "optimizer.state_dtype",
+     kConditions_parallel_pipeline_and_optimizer_state_dtype, 2,
+     "optimizer.state_dtype is {optimizer.state_dtype}, but its rounding follows from the place "
+     "of a parameter among all, which no stage of parallel.pipeline = {parallel.pipeline} has"},
+    {"parallel.pipeline", "parallel.reduction_parts",
+     kConditions_parallel_pipeline_and_parallel_reduction_parts, 2,
+     "parallel.pipeline is {parallel.pipeline}, but stages have undivided layers in this build, "
+     "and parallel.reduction_parts is {parallel.reduction_parts}"},
+    {"parallel.pipeline", "parallel.zero_stage",
+     kConditions_parallel_pipeline_and_parallel_zero_stage, 2,
+     "parallel.pipeline is {parallel.pipeline}, but a stage has all optimizer states of its "
+     "layers in this build, and parallel.zero_stage is {parallel.zero_stage}"},
+    {"parallel.pipeline", "runtime.device",
+     kConditions_parallel_pipeline_and_runtime_device, 2,
+     "parallel.pipeline is {parallel.pipeline}, but stages of runtime.device = cuda cannot "
+     "exchange activations in this build"},
+    {"parallel.pipeline", "trainer.activation_offload",
+     kConditions_parallel_pipeline_and_trainer_activation_offload, 2,
+     "trainer.activation_offload has a place in host memory for one micro-batch, but a stage of "
+     "parallel.pipeline = {parallel.pipeline} holds several"},
+    {"parallel.pipeline", "trainer.grad_dtype",
+     kConditions_parallel_pipeline_and_trainer_grad_dtype, 2,
+     "trainer.grad_dtype is {trainer.grad_dtype}, but its rounding follows from the place of a "
+     "parameter among all, which no stage of parallel.pipeline = {parallel.pipeline} has"},
+    {"parallel.pipeline_first_layers", "parallel.pipeline",
+     kConditions_parallel_pipeline_first_layers_and_parallel_pipeline, 2,
+     "parallel.pipeline_first_layers = {parallel.pipeline_first_layers} has no effect while "
+     "parallel.pipeline is {parallel.pipeline}"},
+    {"parallel.pipeline_last_layers", "parallel.pipeline",
+     kConditions_parallel_pipeline_last_layers_and_parallel_pipeline, 2,
+     "parallel.pipeline_last_layers = {parallel.pipeline_last_layers} has no effect while "
+     "parallel.pipeline is {parallel.pipeline}"},
     {"parallel.reduction_parts", "optimizer.name",
      kConditions_parallel_reduction_parts_and_optimizer_name, 2,
      "parallel.reduction_parts is {parallel.reduction_parts}, but optimizer.name = muon needs "

@@ -1833,6 +1833,36 @@ constexpr OptionInfo kOptions[] = {
      "(pipeline.colocate).",
      "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "dedicated clusters of Relax, OpenRLHF's distributed mode"},
+    {"parallel.pipeline", OptionType::kI64, "1",
+     {.present = true, .inclusive = true, .i64 = 1},
+     {.present = true, .inclusive = true, .i64 = 1024},
+     false, false, nullptr, 0, "stages",
+     "Number of stages of a model, each on a rank of its own: a stage has some of the layers, "
+     "one after the other, with their weights, gradients, optimizer states and activations. The "
+     "first has the embedding too, the last the final norm and the head. Stages train on the "
+     "micro-batches of an optimizer step in turn, one forward and one backward (1F1B), with the "
+     "bits of one rank. Ranks that divide a model make every call that computes together. With "
+     "parallel.data there are as many such groups; a run has parallel.pipeline * parallel.data "
+     "ranks.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
+     "pipeline parallelism of Megatron"},
+    {"parallel.pipeline_first_layers", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 4096},
+     false, false, nullptr, 0, "layers",
+     "Layers of the first stage of parallel.pipeline, which also has the embedding. 0: as many "
+     "as the stages between. Those have equal numbers; layers that cannot be divided so are "
+     "refused.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
+     "Megatron decoder-first-pipeline-num-layers"},
+    {"parallel.pipeline_last_layers", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 4096},
+     false, false, nullptr, 0, "layers",
+     "Layers of the last stage of parallel.pipeline, which also has the head. 0: as many as the "
+     "stages between.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
+     "Megatron decoder-last-pipeline-num-layers"},
     {"parallel.reduction_parts", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1024},

@@ -151,9 +151,10 @@ void Engine::Impl::sample_tokens() {
            static_cast<size_t>(sample_targets[end_target].logits_index) < row + rows) {
       ++end_target;
     }
-    sample_chunk(row, rows, first_target, end_target - first_target);
+    if (model.config().has_head()) sample_chunk(row, rows, first_target, end_target - first_target);
     first_target = end_target;
   }
+  model.stage_ranks().share(std::span(choices));
 }
 
 void Engine::Impl::sample_chunk(size_t first_row, size_t rows, size_t first_target, size_t count) {
@@ -191,7 +192,7 @@ void Engine::Impl::measure_prompt(const ScheduledRows& rows, int64_t first_row) 
   const Sample& sample = *s.sample;
   const int64_t begin = s.computed, last = sample.prompt_tokens - 1;
   const int64_t end = std::min(begin + rows.rows, last);
-  for (int64_t at = begin; at < end; at += head.max_rows) {
+  for (int64_t at = begin; model.config().has_head() && at < end; at += head.max_rows) {
     const auto count = static_cast<size_t>(std::min(head.max_rows, end - at));
     prompt_rows.resize(count);
     std::iota(prompt_rows.begin(), prompt_rows.end(), static_cast<int32_t>(first_row + at - begin));
@@ -203,6 +204,11 @@ void Engine::Impl::measure_prompt(const ScheduledRows& rows, int64_t first_row) 
     head_scores(model, head, std::span(sample.ids).subspan(next, count),
                 {std::span(*active.prompt_logprobs).subspan(next, count), {}});
     meter.computed(clock.now_ns() - start_ns);
+  }
+  if (begin < end) {
+    const auto count = static_cast<size_t>(end - begin);
+    model.stage_ranks().share(
+        std::span(*active.prompt_logprobs).subspan(static_cast<size_t>(begin) + 1, count));
   }
   active.prompt_measured = begin + rows.rows >= last;
 }

@@ -43,6 +43,7 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
       options(validated(options)),
       context{tools.tracer, tools.lane, tools.clock, tools.yield_point},
       ranks(tools.ranks),
+      stages(model.stage_ranks()),
       workspace(shape_of(model), options, workspace, tools.host_workspace),
       learner(model, options.trainable, options.backward_packing, options.optimizer,
               {tools.gradients, tools.ranks}),
@@ -245,7 +246,9 @@ void Trainer::restore(const WeightsBackup& backup, Critic* critic) {
 std::string Trainer::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                           const CheckpointRules& rules, Critic* critic) {
   const CheckpointDraft made = draft(meta, critic);
-  if (impl_->model.tensor_ranks().rank() != 0) return checkpoint_path(dir, meta.step);
+  const Model& model = impl_->model;
+  if (model.tensor_ranks().rank() != 0 || model.stage_ranks().rank() != 0)
+    return checkpoint_path(dir, meta.step);
   return write_checkpoint(fs, dir, made, rules);
 }
 

@@ -59,6 +59,10 @@ struct Trainer::Impl {
   TrainMetrics finish();
   bool has_steps_left() const;
   bool abandon();
+  // One of several stages of a model (stage_step.cc): all micro-batches of the open minibatch.
+  void train_on_stage();
+  void share_logprobs(std::span<const std::span<float>> out) const;
+  void share_metrics(TrainMetrics& metrics);
   void logprobs(const Model& which, std::span<const Sample* const> samples,
                 std::span<const std::span<float>> out);
   // The same of samples that all ranks have; each computes a part of them.
@@ -103,7 +107,7 @@ struct Trainer::Impl {
   MinibatchTokens::Source source_of(const PackItem& item) const;
   int64_t gather(std::span<const PackItem> items, TrainMetrics& metrics);
   void minibatch_loss();
-  void count(std::span<const PackItem> items, TrainMetrics& metrics) const;
+  void count(const MicroBatch& batch, std::span<const PackItem> items, TrainMetrics& metrics) const;
   void prepare(TrainMetrics& metrics);  // packs what is stale, zeroes the gradients
   void micro_batch(bool fresh, TrainMetrics& metrics);
   HeadGradient chunk_loss(const HeadChunk& chunk);
@@ -127,6 +131,7 @@ struct Trainer::Impl {
   RowTeacher* teacher = nullptr;
   const PassContext context;
   const DataRanks ranks;
+  const StageRanks stages;  // of the model
   TrainBuffers workspace;
   Learner learner;
   MicroBatchPass pass;

@@ -92,16 +92,19 @@ bool Trainer::Impl::run_next() {
     p.next_micro_batch = 0;
     p.open = scores() ? reward_minibatch(some, p.metrics) : minibatch(some, p.metrics);
   }
-  if (p.next_micro_batch < p.micro_batches.size()) {
+  if (!stages.alone()) {
+    train_on_stage();
+  } else if (p.next_micro_batch < p.micro_batches.size()) {
     const std::vector<PackItem>& part = p.micro_batches[p.next_micro_batch++];
     micro.fill(part, training_rules(options, model),
                scores() ? WantedTokens::kLast : WantedTokens::kLoss);
-    count(part, p.metrics);
+    count(micro, part, p.metrics);
     scores() ? reward_micro_batch(p.metrics) : micro_batch(p.fresh, p.metrics);
   }
   if (p.next_micro_batch < p.micro_batches.size()) return true;
   p.open = false;
   join_minibatch();
+  learner.state().share_copies(stages);
   if (scores()) reward_minibatch_loss();
   p.holds ? hold_gradients() : optimize(p.metrics);
   return true;
@@ -115,6 +118,7 @@ TrainMetrics Trainer::Impl::finish_step() {
   TrainMetrics& metrics = progress.metrics;
   RL_CHECK(!progress.open && progress.next_minibatch == progress.minibatches.size());
   if (!progress.holds || progress.applied) learner.state().free_gradients();
+  share_metrics(metrics);
   join_metrics(metrics);
   sums.finish(metrics);
   metrics.has_row_teacher = options.distill.on_rows;
@@ -177,6 +181,7 @@ void Trainer::Impl::logprobs(const Model& which, std::span<const Sample* const> 
         out[chunk.wanted[i].item][chunk.wanted[i].generated] = chunk.logprobs[i];
     });
   }
+  share_logprobs(out);
 }
 
 void Trainer::Impl::prepare(TrainMetrics& metrics) {
@@ -292,12 +297,13 @@ void Trainer::Impl::minibatch_loss() {
   if (!std::isfinite(loss.loss)) minibatch_tokens.find_non_finite(options, non_finite);
 }
 
-// Counts the current micro-batch, made of these items.
-void Trainer::Impl::count(std::span<const PackItem> some, TrainMetrics& metrics) const {
+// Counts a micro-batch, made of these items.
+void Trainer::Impl::count(const MicroBatch& batch, std::span<const PackItem> some,
+                          TrainMetrics& metrics) const {
   ++metrics.micro_batches;
   for (const PackItem& item : some) metrics.tokens += item.rows;
-  metrics.computed_rows += micro.rows();
-  metrics.loss_tokens += static_cast<int64_t>(micro.wanted().size());
+  metrics.computed_rows += batch.rows();
+  metrics.loss_tokens += static_cast<int64_t>(batch.wanted().size());
 }
 
 void Trainer::Impl::micro_batch(bool fresh, TrainMetrics& metrics) {

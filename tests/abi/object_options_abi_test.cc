@@ -134,6 +134,9 @@ const Values kOfRuntime = {{"model.dtype", "fp32"},
                            {"parallel.data", "2"},
                            {"parallel.reduction_parts", "2"},
                            {"parallel.sequence_parallel", "true"},
+                           {"parallel.pipeline", "2"},
+                           {"parallel.pipeline_first_layers", "2"},
+                           {"parallel.pipeline_last_layers", "2"},
                            {"parallel.tensor", "2"},
                            {"runtime.busy_timeout_ns", "3"},
                            {"runtime.cpus", "0"},
@@ -168,6 +171,7 @@ TEST(ObjectOptions, ThoseThatShapedTheParentAreItsOwn) {
   // Several ranks take no feed or have no pipelines, which are errors of another status.
   both.erase("parallel.data");
   both.erase("parallel.tensor");
+  both.erase("parallel.pipeline");
   expect_conflicts(host, both, [&](rl_options* options, rl_error** err) {
     return rl_pipeline_create(host.model, options, &pipeline, err);
   });

@@ -198,5 +198,27 @@ TEST(Group, GroupsOfAMeshDoNotMeet) {
   });
 }
 
+// The ranks take what the lanes have in other orders, which would be one call for each without
+// lanes.
+TEST(Group, LanesOfAnAxisDoNotMeet) {
+  run_local_ranks(2, [&](std::shared_ptr<Transport> transport) {
+    const Mesh mesh({.pipeline = 2}, 2, transport->rank());
+    Group first(transport, mesh, Axis::kPipeline, {kLongNs});
+    Group second(transport, mesh, Axis::kPipeline, {kLongNs}, 1);
+    std::vector<int32_t> one{1, 1}, two{2, 2};
+    if (transport->rank() == 0) {
+      StartedCall sent = second.start_send(const_values_of(std::span<const int32_t>(two)), 1);
+      first.send(const_values_of(std::span<const int32_t>(one)), 1);
+      sent.wait();
+      return;
+    }
+    std::vector<int32_t> got(2);
+    first.receive(of(got), 0);
+    EXPECT_EQ(got, one);
+    second.receive(of(got), 0);
+    EXPECT_EQ(got, two);
+  });
+}
+
 }  // namespace
 }  // namespace rl

@@ -42,6 +42,7 @@ using testing::tiny_options;
 using testing::train;
 using testing::train_lengths;
 using testing::train_on_ranks;
+using testing::train_plan_text;
 using testing::train_spoiled;
 using testing::wait_for_rank;
 using testing::write_lines;
@@ -301,6 +302,15 @@ const std::map<std::string, Change>& changes() {
       {"parallel.sequence_parallel",
        {{"true"}, {"parallel.tensor=2", "parallel.reduction_parts=2"}, plan_text}},
       {"parallel.tensor", {{"2"}, {"parallel.reduction_parts=2"}, plan_text}},
+      {"parallel.pipeline", {{"2"}, {}, train_plan_text}},
+      {"parallel.pipeline_first_layers",
+       {{"1"},
+        deep + Texts{"parallel.pipeline=3", "parallel.pipeline_last_layers=1"},
+        train_plan_text}},
+      {"parallel.pipeline_last_layers",
+       {{"1"},
+        deep + Texts{"parallel.pipeline=3", "parallel.pipeline_first_layers=1"},
+        train_plan_text}},
       {"trainer.balance_groups", {{"true"}, {"parallel.data=3"}, train_on_ranks}},
       {"runtime.busy_timeout_ns", {{"1ns"}, {}, compute_twice}},
       {"runtime.cpus", {{"8191"}}},  // a CPU that no machine of ours has

@@ -150,6 +150,10 @@ inline std::string plan_text(const OptionSet& o) {
   return render_plan(plan_memory(o, real_fs(), PlanUse::kPipeline));
 }
 
+inline std::string train_plan_text(const OptionSet& o) {
+  return render_plan(plan_memory(o, real_fs(), PlanUse::kTrain));
+}
+
 // A processor that cannot compute in the type says so when it plans.
 inline std::string plan_of_dtype(const OptionSet& o) {
   try {

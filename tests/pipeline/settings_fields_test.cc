@@ -235,6 +235,9 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("parallel.reduction_parts", s.parallel.reduction_parts);
   c.same("parallel.sequence_parallel", s.parallel.sequence_parallel);
   c.same("parallel.tensor", s.parallel.tensor);
+  c.same("parallel.pipeline", s.parallel.pipeline);
+  c.same("parallel.pipeline_first_layers", s.parallel.pipeline_first_layers);
+  c.same("parallel.pipeline_last_layers", s.parallel.pipeline_last_layers);
   c.same("comm.timeout_ns", s.comm.timeout_ns);
   c.same("trainer.balance_groups", s.trainer.balance_groups);
   c.same("runtime.busy_timeout_ns", s.runtime.busy_timeout_ns);

@@ -25,6 +25,8 @@ struct RigOptions {
   DataRanks ranks = {};
   TensorSplit split = {};
   TensorRanks tensor = {};
+  StageCut cut = {};
+  StageRanks stages = {};
   const WeightSource* source = nullptr;  // in place of `model`
 };
 
@@ -56,10 +58,12 @@ class TrainRig {
              ModelOptions{.block_size = 16,
                           .slice_width = rig.slice_width,
                           .split = rig.split,
-                          .tensor = rig.tensor}) {
+                          .tensor = rig.tensor,
+                          .cut = rig.cut,
+                          .stages = rig.stages}) {
     opened.reset();
-    if (rig.with_reference) reference = frozen(rig.model);
-    if (!rig.teacher.empty()) teacher = frozen(rig.teacher);
+    if (rig.with_reference) reference = frozen(rig.model, rig);
+    if (!rig.teacher.empty()) teacher = frozen(rig.teacher, {});
     rebuild(options);
   }
   // A new trainer, without moments, on the model as it is.
@@ -106,9 +110,11 @@ class TrainRig {
   std::unique_ptr<Trainer> trainer;
 
  private:
-  std::unique_ptr<Model> frozen(const std::string& name) {
+  std::unique_ptr<Model> frozen(const std::string& name, const RigOptions& rig) {
     ModelOptions model_options;
     model_options.block_size = tiny.model->block_size();
+    model_options.cut = rig.cut;
+    model_options.stages = rig.stages;
     return std::make_unique<Model>(*open_weight_source(real_fs(), path_of(name)), *tiny.compute,
                                    model_options);
   }

@@ -69,7 +69,8 @@ int thread_count_of(const Settings& settings) {
 }
 
 int rank_count_of(const Settings& settings) {
-  return static_cast<int>(settings.parallel.data * settings.parallel.tensor);
+  const ParallelSettings& parallel = settings.parallel;
+  return static_cast<int>(parallel.data * parallel.tensor * parallel.pipeline);
 }
 
 TensorSplit tensor_split_from(const Settings& settings, int rank) {
@@ -85,6 +86,11 @@ TensorSplit tensor_split_from(const Settings& settings, int rank) {
   }
   const int64_t count = parts / ranks;
   return {parts, rank * count, count};
+}
+
+StageCut stage_cut_from(const Settings& settings) {
+  const ParallelSettings& parallel = settings.parallel;
+  return {parallel.pipeline, parallel.pipeline_first_layers, parallel.pipeline_last_layers};
 }
 
 uint64_t usable_budget(const Settings& settings) {

@@ -7,6 +7,7 @@
 
 #include "core/dtype.h"
 #include "device/plugin/cuda_plugin.h"
+#include "formats/layer_stage.h"
 #include "formats/model_config.h"
 #include "ops/device.h"
 #include "pipeline/config/settings.gen.h"
@@ -25,11 +26,13 @@ const char* cuda_absence();
 Dtype compute_dtype_of(const Settings& settings, const Device& device = cpu_device());
 // The thread count that runtime.threads and runtime.cpus mean on this machine.
 int thread_count_of(const Settings& settings);
-// parallel.tensor * parallel.data.
+// parallel.tensor * parallel.data * parallel.pipeline.
 int rank_count_of(const Settings& settings);
 // What a rank of that number among those of parallel.tensor has of a model's layers.
 // Error(kConflict) unless parallel.reduction_parts is a multiple of parallel.tensor.
 TensorSplit tensor_split_from(const Settings& settings, int rank);
+// How the layers of a model are divided among stages.
+StageCut stage_cut_from(const Settings& settings);
 // What a plan may use: runtime.memory_budget_bytes minus the margin; 0: no limit.
 uint64_t usable_budget(const Settings& settings);
 // "runtime.memory_budget_bytes is 10", and the margin if there is one.

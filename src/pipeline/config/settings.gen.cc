@@ -229,6 +229,9 @@ ParallelDevicesSettings::ParallelDevicesSettings(const OptionSet& options)
 
 ParallelSettings::ParallelSettings(const OptionSet& options)
     : data(options.get_i64("parallel.data")),
+      pipeline(options.get_i64("parallel.pipeline")),
+      pipeline_first_layers(options.get_i64("parallel.pipeline_first_layers")),
+      pipeline_last_layers(options.get_i64("parallel.pipeline_last_layers")),
       reduction_parts(options.get_i64("parallel.reduction_parts")),
       sequence_parallel(options.get_bool("parallel.sequence_parallel")),
       tensor(options.get_i64("parallel.tensor")),

@@ -344,6 +344,9 @@ struct ParallelSettings {
   explicit ParallelSettings(const OptionSet& options);
 
   int64_t data;  // ranks
+  int64_t pipeline;  // stages
+  int64_t pipeline_first_layers;  // layers
+  int64_t pipeline_last_layers;  // layers
   int64_t reduction_parts;  // parts
   bool sequence_parallel;
   int64_t tensor;  // ranks

@@ -243,8 +243,18 @@ PlanFit fit_plan(const PlanRequest& request, const FitRules& rules) {
 }
 
 PlanFit fit_plan(const Settings& settings, FileSystem& fs, PlanUse use, const FitRules& rules) {
-  const PlanModels models = plan_models(settings, fs, use);
-  return fit_plan(PlanRequest{settings, &models, use, 0, &device_of(settings)}, rules);
+  const Device& device = device_of(settings);
+  PlanModels models = plan_models(settings, fs, use);
+  uint64_t most = 0;
+  for (const ModelConfig& stage : models.stages) {
+    PlanModels own = models;
+    own.policy = stage;
+    const uint64_t bytes = Planner(settings, own, use, 0, device).min_total();
+    if (bytes > most) models.policy = stage;
+    most = std::max(most, bytes);
+  }
+  models.of_largest = false;
+  return fit_plan(PlanRequest{settings, &models, use, 0, &device}, rules);
 }
 
 }  // namespace rl

@@ -260,9 +260,30 @@ uint64_t MemoryPlan::arena_bytes_in(MemorySpace space) const {
   return sum;
 }
 
+namespace {
+
+PlanModels divided_policy(const Settings& settings, const ModelConfig& policy, int stage) {
+  const ModelConfig whole = with_split(policy, tensor_split_from(settings, 0));
+  const StageCut cut = stage_cut_from(settings);
+  PlanModels models(whole);
+  models.policy = with_stage(whole, cut, std::max(stage, 0));
+  if (!cut.divides()) return models;
+  for (int64_t s = 0; s < cut.stages; ++s) models.stages.push_back(with_stage(whole, cut, s));
+  models.of_largest = stage == kLargestStage;
+  return models;
+}
+
+PlanModels with_policy(PlanModels models, const ModelConfig& stage) {
+  models.policy = stage;
+  models.of_largest = false;
+  return models;
+}
+
+}  // namespace
+
 PlanModels plan_models(const Settings& settings, const ModelConfig& policy, FileSystem& fs,
-                       PlanUse use) {
-  PlanModels models(with_split(policy, tensor_split_from(settings, 0)));
+                       PlanUse use, int stage) {
+  PlanModels models = divided_policy(settings, policy, stage);
   // In a host's own loop the host scores.
   if (use == PlanUse::kPipeline && has_reward_model(settings)) {
     const std::string& path = settings.model.reward_path;
@@ -285,16 +306,18 @@ void set_lent_gradients(const Planner& p, MemoryPlan& plan) {
   if (p.has_critic()) at.critic_gradients = at.policy_gradients + policy;
 }
 
-// Chooses the engines' blocks and the rows of a micro-batch. If engines and training do not share
-// bytes, the blocks come first: all that engine.memory_fraction allows next to the smallest
-// training.
-void choose_sizes(const Planner& p, const Planner& sizes, MemoryPlan& plan) {
+// Chooses the engines' blocks and the rows of a micro-batch, at most as many as given. If engines
+// and training do not share bytes, the blocks come first: all that engine.memory_fraction allows
+// next to the smallest training.
+void choose_sizes(const Planner& p, const Planner& sizes, MemoryPlan& plan,
+                  const StepSizes& most = {INT64_MAX, INT64_MAX}) {
   const bool apart = p.has_workspaces_apart();
   const uint64_t budget = usable_budget(p.settings());
   const auto engines = static_cast<uint64_t>(p.num_engines());
   const auto size_engines = [&](const Planner& by, uint64_t shared, uint64_t beside) {
     plan.engine = p.engine();
-    plan.engine.num_blocks = choose_blocks(p.settings(), by, budget, shared, beside);
+    plan.engine.num_blocks =
+        std::min(most.kv_blocks, choose_blocks(p.settings(), by, budget, shared, beside));
     plan.num_engines = p.num_engines();
     plan.kv_bytes = engines * p.kv_bytes(plan.engine.num_blocks);
     plan.engine_workspace_bytes = engines * p.engine_workspace();
@@ -302,7 +325,7 @@ void choose_sizes(const Planner& p, const Planner& sizes, MemoryPlan& plan) {
   if (apart) size_engines(sizes, 0, sizes.train_bytes(p.min_tokens()));
   if (p.has_trainer() || p.has_forwards()) {
     const uint64_t beside = apart ? sizes.rollout_bytes(plan.engine.num_blocks) : 0;
-    plan.max_tokens = choose_tokens(sizes, budget, beside);
+    plan.max_tokens = std::min(most.max_tokens, choose_tokens(sizes, budget, beside));
     plan.step_samples = p.step_samples();
     plan.train_workspace_bytes = p.train_bytes(plan.max_tokens);
     set_lent_gradients(p, plan);
@@ -321,7 +344,7 @@ void choose_sizes(const Planner& p, const Planner& sizes, MemoryPlan& plan) {
 void throw_violations(const PlanRequest& a) {
   Violations violations;
   violations.add(a.settings.set.validate_all());
-  violations.add(plan_violations(a.settings, a.models->policy, a.use, *a.device));
+  violations.add(plan_violations(a.settings, a.models->whole, a.use, *a.device));
   violations.throw_any();
 }
 
@@ -342,6 +365,24 @@ StepSizes chosen_sizes(const Planner& planner, const Planner& sizes) {
   return {plan.max_tokens, plan.engine.num_blocks};
 }
 
+namespace {
+
+// What all stages have room for: a micro-batch and the blocks of an engine are the same on all.
+StepSizes sizes_for_all_stages(const PlanRequest& request) {
+  StepSizes least{INT64_MAX, INT64_MAX};
+  for (const ModelConfig& stage : request.models->stages) {
+    const PlanModels models = with_policy(*request.models, stage);
+    PlanRequest other = request;
+    other.models = &models;
+    const StepSizes sizes = chosen_sizes(other.planner(), other.size_planner());
+    least.max_tokens = std::min(least.max_tokens, sizes.max_tokens);
+    least.kv_blocks = std::min(least.kv_blocks, sizes.kv_blocks);
+  }
+  return least;
+}
+
+}  // namespace
+
 MemoryPlan lay_out(const PlanRequest& request) {
   const Planner p = request.planner();
   const Settings& settings = request.settings;
@@ -354,15 +395,30 @@ MemoryPlan lay_out(const PlanRequest& request) {
   plan.arenas = p.always();
   plan.outside = p.outside();
   plan.baseline_bytes = p.baseline_bytes();
-  choose_sizes(p, request.size_planner(), plan);
+  choose_sizes(p, request.size_planner(), plan, sizes_for_all_stages(request));
   describe_phase(p, plan, request.use);
   for (const PlanEntry& e : plan.arenas) plan.arena_bytes += e.bytes;
   plan.total_bytes = plan.device_bytes() + plan.budgeted_baseline();
   return plan;
 }
 
+namespace {
+
+MemoryPlan plan_largest(const Settings& settings, const PlanModels& models, PlanUse use,
+                        int threads, const Device& device) {
+  std::optional<MemoryPlan> largest;
+  for (const ModelConfig& stage : models.stages) {
+    MemoryPlan plan = plan_memory(settings, with_policy(models, stage), use, threads, device);
+    if (!largest || plan.total_bytes > largest->total_bytes) largest = std::move(plan);
+  }
+  return *std::move(largest);
+}
+
+}  // namespace
+
 MemoryPlan plan_memory(const Settings& settings, const PlanModels& models, PlanUse use, int threads,
                        const Device& device) {
+  if (models.of_largest) return plan_largest(settings, models, use, threads, device);
   const PlanRequest request{settings, &models, use, threads, &device};
   throw_violations(request);
   const uint64_t budget = usable_budget(settings);

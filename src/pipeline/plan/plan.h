@@ -36,14 +36,18 @@ enum class PlanUse : int32_t {
 
 // Headers of the models that a plan depends on.
 struct PlanModels {
-  PlanModels(const ModelConfig& policy) : policy(policy) {}
-  ModelConfig policy;
+  PlanModels(const ModelConfig& policy) : policy(policy), whole(policy) {}
+  ModelConfig policy, whole;                // whole: of all stages
   std::optional<ModelConfig> teacher = {};  // with algo.objective = distill
   std::optional<ModelConfig> reward = {};   // with model.reward_path, in a pipeline
+  std::vector<ModelConfig> stages = {};     // of a divided policy, which is one of them
+  bool of_largest = false;                  // the plan is that of the stage which needs most
 };
-// Reads the headers of the teacher and the reward model that options name.
+constexpr int kLargestStage = -1;
+// Reads the headers of the teacher and the reward model that options name. stage: of a policy that
+// parallel.pipeline divides.
 PlanModels plan_models(const Settings& settings, const ModelConfig& policy, FileSystem& fs,
-                       PlanUse use);
+                       PlanUse use, int stage = kLargestStage);
 // And that of model.path; kFailedPrecondition if it is empty.
 PlanModels plan_models(const Settings& settings, FileSystem& fs, PlanUse use);
 

@@ -86,6 +86,7 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
   const bool by_hand = use == PlanUse::kGenerate || use == PlanUse::kParts;
   Violations v;
   v.collect([&] { with_split(config, tensor_split_from(settings, 0)); });
+  v.collect([&] { with_stage(config, stage_cut_from(settings), 0); });
   if (by_hand && config.scalar_head) {
     v.add(Error(Code::kConflict,
                 "algo.objective = reward_model opens the model with a scalar head, which cannot "

@@ -253,6 +253,10 @@ std::vector<PlanEntry> Planner::outside() const {
     const auto ranks = static_cast<int>(settings_.parallel.tensor);
     out.push_back({"collectives, tensor", "always", comm::Group::scratch_bytes(ranks, {-1})});
   }
+  if (settings_.parallel.pipeline > 1) {
+    const auto ranks = static_cast<int>(settings_.parallel.pipeline);
+    out.push_back({"collectives, stages", "always", comm::Group::scratch_bytes(ranks, {-1})});
+  }
   if (!has_trainer()) return out;
   const uint64_t each = kTrainedTokenBytes + (has_reference() ? kReferenceTokenBytes : 0) +
                         (has_critic() ? kCriticTokenBytes : 0);

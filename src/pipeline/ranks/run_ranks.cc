@@ -35,15 +35,17 @@ RunRanks::RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes,
   const Mesh mesh(sizes, size(), rank());
   const GroupOptions options{timeout_ns};
   data_.emplace(transport_, mesh, Axis::kData, options);
-  if (sizes.tensor == 1) return;
-  tensor_.emplace(transport_, mesh, Axis::kTensor, options);
-  all_.emplace(transport_, options);
+  if (sizes.tensor > 1) tensor_.emplace(transport_, mesh, Axis::kTensor, options);
+  if (sizes.pipeline > 1) stages_ = std::make_unique<StageChannels>(transport_, mesh, options);
+  if (data_->size() < size()) all_.emplace(transport_, options);
 }
 
 DataRanks RunRanks::data() {
   if (!data_) return {};
   return all_ ? DataRanks(*data_, *all_, *transport_) : DataRanks(*data_, *transport_);
 }
+
+StageRanks RunRanks::stages() { return stages_ ? StageRanks(*stages_) : StageRanks(); }
 
 TensorRanks RunRanks::tensor() { return tensor_ ? TensorRanks(*tensor_) : TensorRanks(); }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/group.h"
+#include "model/stage_ranks.h"
 #include "model/tensor_ranks.h"
 #include "train/ranks/data_ranks.h"
 
@@ -42,13 +43,16 @@ class RunRanks {
   const std::shared_ptr<LocalRun>& run() const { return run_; }
   // Those that train on parts of one batch.
   DataRanks data();
-  // Those that divide the layers of one model.
+  // Those that divide each layer of one model.
   TensorRanks tensor();
+  // Those that have the stages of one model.
+  StageRanks stages();
 
  private:
   std::shared_ptr<LocalRun> run_;
   std::shared_ptr<Transport> transport_;
   std::optional<comm::Group> data_, tensor_;
+  std::unique_ptr<StageChannels> stages_;
   std::optional<comm::Group> all_;  // unless the data axis has all ranks
 };
 

@@ -21,6 +21,8 @@ ModelOptions model_options(Runtime& runtime, const Settings& settings, const Mem
   ModelOptions m;
   m.tensor = runtime.tensor_ranks();
   m.split = tensor_split_from(settings, m.tensor.rank());
+  m.stages = runtime.stage_ranks();
+  m.cut = stage_cut_from(settings);
   m.max_positions = plan.max_model_len;
   const KvFormat kv = kv_format_of(settings, plan.compute);
   m.block_size = kv.block_size;
@@ -57,7 +59,8 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
                                                const Settings& settings, PlanUse use) {
   const std::string& path = settings.model.path;
   const auto source = checked_source(*runtime, settings, use);
-  const PlanModels models = plan_models(settings, source->config(), runtime->fs(), use);
+  const PlanModels models =
+      plan_models(settings, source->config(), runtime->fs(), use, runtime->stage_ranks().rank());
   MemoryPlan plan =
       plan_memory(settings, models, use, runtime->num_threads(), runtime->compute().device());
   const ComputeLease lease(*runtime, "loading a model");
@@ -117,7 +120,8 @@ TensorPtr LoadedModel::forward(const ForwardRequest& request) {
 MemoryPlan LoadedModel::plan_session(const Settings& settings, PlanUse part) const {
   check_for_use(*this, settings, part);
   const PlanUse use = use_ == PlanUse::kParts ? use_ : part;
-  return plan_memory(settings, plan_models(settings, config(), runtime_->fs(), use), use,
+  const int stage = model_->stage_ranks().rank();
+  return plan_memory(settings, plan_models(settings, config(), runtime_->fs(), use, stage), use,
                      runtime_->num_threads(), runtime_->compute().device());
 }
 

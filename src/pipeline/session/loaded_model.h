@@ -42,7 +42,7 @@ class LoadedModel {
   const OptionSet& options() const { return settings_.set; }  // as given to open
   Model& model() { return *model_; }
   const Model& model() const { return *model_; }
-  const ModelConfig& config() const { return model_->config(); }
+  const ModelConfig& config() const { return model_->whole_config(); }
   const std::string& path() const { return path_; }
   const MemoryPlan& plan() const { return plan_; }  // for the use it was opened for
   // kFailedPrecondition naming the uses that allow it, unless the model was opened for one of them:

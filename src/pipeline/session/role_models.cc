@@ -117,6 +117,8 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const Settings& settings,
   if (!role.own_shape) {
     model.split = policy.config().split;
     model.tensor = policy.model().tensor_ranks();
+    model.cut = policy.model().stage_cut();
+    model.stages = policy.model().stage_ranks();
   }
   model.filled_later = filled_later;
   model.borrowed = borrowed;

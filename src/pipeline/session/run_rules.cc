@@ -135,6 +135,14 @@ void refuse_with_ranks(const Settings& settings, Violations& violations) {
                        .with_key("parallel.tensor")
                        .with_expected("1"));
   }
+  if (settings.parallel.pipeline > 1) {
+    violations.add(Error(Code::kUnsupported,
+                         str("parallel.pipeline is ", settings.parallel.pipeline,
+                             ", but the loops of pipelines have no stages in this build; trainers "
+                             "of a host's own loop do"))
+                       .with_key("parallel.pipeline")
+                       .with_expected("1"));
+  }
   const int64_t ranks = settings.parallel.data;
   if (ranks == 1) return;
   const auto refuse = [&](const char* key, const char* why) {

@@ -37,7 +37,8 @@ RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int r
   check_host_ranks(settings, of_host.get(), size);
   if (size == 1) return {};
   const MeshSizes sizes{.tensor = static_cast<int>(settings.parallel.tensor),
-                        .data = static_cast<int>(settings.parallel.data)};
+                        .data = static_cast<int>(settings.parallel.data),
+                        .pipeline = static_cast<int>(settings.parallel.pipeline)};
   const int64_t timeout_ns = settings.comm.timeout_ns;
   if (of_host != nullptr) return {std::move(of_host), sizes, timeout_ns};
   if (has_process_ranks(settings)) return {join_ranks(settings, files), sizes, timeout_ns};
@@ -84,7 +85,7 @@ std::shared_ptr<Runtime> Runtime::make_rank(int rank) const {
   }
   if (ranks_.run() == nullptr) {
     throw Error(Code::kFailedPrecondition,
-                "the run has one rank: parallel.data and parallel.tensor are 1")
+                "the run has one rank: parallel.data, parallel.tensor and parallel.pipeline are 1")
         .with_key("parallel.data");
   }
   RuntimeSeams seams;

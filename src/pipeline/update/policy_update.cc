@@ -18,7 +18,7 @@ namespace rl {
 // If it is destroyed before finish, the watch notes what the weights have become.
 struct PolicyUpdate::InProgress {
   InProgress(LoadedModel& model, const Trainer& trainer)
-      : watch(model, &trainer), exchanged(model.runtime().data_ranks().traffic()) {}
+      : watch(model, &trainer), exchanged(model.runtime().traffic()) {}
   StepWatch watch;
   SampleCut::Batch cut;  // of which the batch is made
   PreparedBatch batch;
@@ -369,12 +369,13 @@ bool PolicyUpdate::abandon() {
 }
 
 void PolicyUpdate::add_traffic(const Traffic& before, MetricList& metrics) const {
-  const DataRanks ranks = model_.runtime().data_ranks();
-  if (!ranks.alone()) metrics.append(traffic_metrics(ranks.traffic() - before));
+  Runtime& runtime = model_.runtime();
+  if (runtime.data_ranks().alone() && runtime.stage_ranks().alone()) return;
+  metrics.append(traffic_metrics(runtime.traffic() - before));
 }
 
 UpdateResult PolicyUpdate::without_samples() {
-  const Traffic before = model_.runtime().data_ranks().traffic();
+  const Traffic before = model_.runtime().traffic();
   PreparedBatch batch = preparation_.prepare({}, workers());
   cut_.count({}, batch.metrics);
   UpdateResult out;

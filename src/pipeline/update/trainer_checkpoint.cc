@@ -62,7 +62,9 @@ std::string TrainerSession::save_steady(const Checkpoint& checkpoint) {
                               .replace_existing = checkpoint.replace_existing};
   // Ranks that divide the model make it together, and the first of them writes it.
   const CheckpointDraft draft = impl_->update.draft(meta);
-  if (model_->model().tensor_ranks().rank() != 0) return checkpoint_path(checkpoint.dir, meta.step);
+  const Model& model = model_->model();
+  if (model.tensor_ranks().rank() != 0 || model.stage_ranks().rank() != 0)
+    return checkpoint_path(checkpoint.dir, meta.step);
   end_other_branch(fs, checkpoint, meta.step);
   std::string path = write_checkpoint(fs, checkpoint.dir, draft, rules);
   impl_->events.send<CheckpointEvent>([&](CheckpointEvent& event) {

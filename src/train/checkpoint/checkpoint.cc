@@ -279,7 +279,8 @@ void read_arrays(FileSystem& fs, const std::string& path, const CheckpointManife
                  CheckpointTarget& target) {
   const auto read = [&](size_t model, const char* array, const TensorList& tensors) {
     const std::string name = array_file_name(model, array);
-    const bool all_of_it = target.models[model].arrays.layout->split().ranks() == 1;
+    const WeightLayout& layout = *target.models[model].arrays.layout;
+    const bool all_of_it = layout.split().ranks() == 1 && !layout.stage().divides();
     read_verified(fs, join(path, name), tensors, manifest.files.at(name), all_of_it);
   };
   for (size_t m = 0; m < target.models.size(); ++m) {
@@ -318,8 +319,8 @@ void check_files(FileSystem& fs, const std::string& path, const CheckpointManife
   const auto check = [&](size_t model, const char* array, const TensorList& tensors) {
     const std::string name = array_file_name(model, array);
     read_part(path, name, [&] { verify_file(fs, join(path, name), manifest.files.at(name)); });
-    const int64_t ranks = target.models[model].arrays.layout->split().ranks();
-    check_array_file(fs, join(path, name), tensors, num_stored(tensors, ranks));
+    check_array_file(fs, join(path, name), tensors,
+                     num_stored(tensors, *target.models[model].arrays.layout));
   };
   for (size_t m = 0; m < target.models.size(); ++m) {
     check(m, kMasters, scratch_tensors(target.models[m]));

@@ -2,7 +2,9 @@
 #include "train/checkpoint/rank_pieces.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <sstream>
 
 #include "core/error.h"
 
@@ -58,7 +60,90 @@ void add_pieces_of_ranks(const TensorRanks& ranks, const TensorSplit& split, Mod
     draft.gathered.push_back(add_pieces(ranks, split, array.tensors));
 }
 
-size_t num_stored(const TensorList& own, int64_t ranks) {
+namespace {
+
+// Where a tensor lies is what the ranks need to know of it, and the others' memory has the bytes.
+std::string description_of(const StateTensor& t) {
+  std::string text = str(t.name, " ", t.dtype);
+  for (const int64_t n : t.shape) text += str(" ", n);
+  return text + "\n";
+}
+
+StateTensor described(const std::string& line) {
+  std::istringstream in(line);
+  StateTensor t{"", "F32", {}, {}};
+  std::string dtype;
+  in >> t.name >> dtype;
+  RL_CHECK(dtype == t.dtype);  // states of stages are in fp32
+  for (int64_t n = 0; in >> n;) t.shape.push_back(n);
+  return t;
+}
+
+template <typename T>
+std::span<const std::byte> bytes_of(const T& values) {
+  return std::as_bytes(std::span(values));
+}
+
+void give_tensors(const StageRanks& stages, const TensorList& tensors) {
+  std::string text;
+  for (const StateTensor& t : tensors) text += description_of(t);
+  const std::array<uint64_t, 1> size = {text.size()};
+  stages.give(bytes_of(size));
+  stages.give(bytes_of(text));
+  for (const StateTensor& t : tensors) {
+    std::vector<std::byte> bytes(t.bytes.size());
+    t.bytes.read(bytes);
+    stages.give(bytes);
+  }
+}
+
+// Returns the memory of the tensors.
+std::shared_ptr<std::vector<std::byte>> take_tensors(const StageRanks& stages, int from,
+                                                     TensorList& tensors) {
+  std::array<uint64_t, 1> size = {};
+  stages.take(std::as_writable_bytes(std::span(size)), from);
+  std::string text(static_cast<size_t>(size[0]), ' ');
+  stages.take(std::as_writable_bytes(std::span(text)), from);
+  TensorList taken;
+  uint64_t bytes = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    taken.push_back(described(line));
+    bytes += taken.back().whole_bytes();
+  }
+  const auto all = std::make_shared<std::vector<std::byte>>(bytes);
+  std::span<std::byte> next = *all;
+  for (StateTensor& t : taken) {
+    const std::span<std::byte> own = next.first(static_cast<size_t>(t.whole_bytes()));
+    stages.take(own, from);
+    t.bytes = DeviceBytes(own);
+    tensors.push_back(t);
+    next = next.subspan(own.size());
+  }
+  return all;
+}
+
+}  // namespace
+
+void add_tensors_of_stages(const StageRanks& stages, const WeightLayout& layout,
+                           ModelDraft& draft) {
+  if (stages.alone()) return;
+  const auto is_copy = [&](const StateTensor& t) {
+    return std::ranges::any_of(layout.parameters(), [&](const Parameter& p) {
+      return p.name == t.name && layout.is_copy(p);
+    });
+  };
+  for (StateArray& array : draft.arrays) {
+    std::erase_if(array.tensors, is_copy);
+    if (stages.rank() > 0) give_tensors(stages, array.tensors);
+    for (int s = 1; stages.rank() == 0 && s < stages.size(); ++s)
+      draft.gathered.push_back(take_tensors(stages, s, array.tensors));
+  }
+}
+
+size_t num_stored(const TensorList& own, const WeightLayout& layout) {
+  if (layout.stage().divides()) return static_cast<size_t>(layout.num_tensors_of_all());
+  const int64_t ranks = layout.split().ranks();
   const auto pieces = static_cast<size_t>(std::ranges::count_if(own, is_piece));
   return own.size() + pieces * static_cast<size_t>(ranks - 1);
 }

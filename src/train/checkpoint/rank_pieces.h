@@ -1,9 +1,11 @@
 // The tensors of a checkpoint of ranks that divide a model (ModelConfig::split): each has pieces of
-// them, and the file those of all, as one rank with all parts writes it.
+// them, and the file those of all, as one rank with all parts writes it. Stages have whole tensors,
+// and the file those of all.
 #pragma once
 #include <cstdint>
 #include <string_view>
 
+#include "model/stage_ranks.h"
 #include "model/tensor_ranks.h"
 #include "train/checkpoint/checkpoint_draft.h"
 
@@ -12,7 +14,11 @@ namespace rl {
 // Adds the pieces of the other ranks to the arrays; the ranks call it together.
 void add_pieces_of_ranks(const TensorRanks& ranks, const TensorSplit& split, ModelDraft& draft);
 
-// How many tensors the file of an array has of which this rank reads these.
-size_t num_stored(const TensorList& own, int64_t ranks);
+// Adds the tensors of the other stages of the layout's model to those of the first one, which
+// writes them; the stages call it together. Tensors are in fp32.
+void add_tensors_of_stages(const StageRanks& stages, const WeightLayout& layout, ModelDraft& draft);
+
+// How many tensors the file of an array has of which a rank with this layout reads these.
+size_t num_stored(const TensorList& own, const WeightLayout& layout);
 
 }  // namespace rl

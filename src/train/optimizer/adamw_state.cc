@@ -8,6 +8,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "train/optimizer/stage_gradients.h"
 #include "train/options/update_runs.h"
 
 namespace rl {
@@ -218,7 +219,12 @@ Values AdamwState::all_gradients() const {
 
 void AdamwState::sum_over_ranks() { shards_.reduce(all_gradients()); }
 
-double AdamwState::gradient_norm(const TensorRanks& ranks) {
+void AdamwState::share_copies(const StageRanks& stages) {
+  share_embedding_gradient(stages, layout_, gradients().data());
+}
+
+double AdamwState::gradient_norm(const TensorRanks& ranks, const StageRanks& stages) {
+  if (!stages.alone()) return norm_over_stages(stages, layout_, compute_, gradients().data());
   if (layout_.sections().size() > 1) return norm_of_sections(ranks);
   const rl::Piece places = shards_.complete_chunks(all_gradients());
   square_chunks(places, 0);

@@ -13,6 +13,7 @@
 #include "algo/optimizers/adamw.h"
 #include "core/arena.h"
 #include "model/gradient_sink.h"
+#include "model/stage_ranks.h"
 #include "model/tensor_ranks.h"
 #include "model/weights.h"
 #include "ops/compute.h"
@@ -82,8 +83,10 @@ class AdamwState {
   // bf16 in fp32 and rounded once. With Shards::divides_gradients those of its piece alone.
   void sum_over_ranks();
   // Global norm; chunk sums are added in order. The ranks make this call together; `ranks` are
-  // those that have the other parts of the layout's split.
-  double gradient_norm(const TensorRanks& ranks = {});
+  // those that have the other parts of the layout's split, `stages` those of its other stages.
+  double gradient_norm(const TensorRanks& ranks = {}, const StageRanks& stages = {});
+  // After sum_over_ranks(): stages that have the same weights get the same gradients of them.
+  void share_copies(const StageRanks& stages);
   // Updates these runs of the masters, or this rank's part of them; all else keeps its bits.
   // number: of the optimizer step, for random numbers.
   void update(const AdamwStep& step, int64_t number, std::span<const TrainedRun> runs,

@@ -34,7 +34,8 @@ void prepare_gradients(const Model& model, const WeightLayout& layout, int64_t s
       prepare(at.down, rules.down);
     }
   }
-  if (model.config().scalar_head || layout.gradient_of(layout.head()) < 0) return;
+  if (model.config().scalar_head || !model.config().has_head()) return;
+  if (layout.gradient_of(layout.head()) < 0) return;
   const ColumnSlices parts = vocabulary_parts(model.compute().device(), model.config().vocab);
   for (const int64_t part : {int64_t{0}, parts.count() - 1}) {
     SliceRule rule = forward_rules(model.config()).head;
@@ -87,6 +88,8 @@ Learner::Learner(Model& model, const TrainableRule& trainable, BackwardPacking p
       averages_(layout_, optimizer.ema, model.master(), model.compute(), state_.shards()),
       backward_(model, packing) {
   RL_CHECK(!model.frozen());
+  // A pattern of optimizer.no_decay may be for another stage, but not for none.
+  if (layout_.stage().divides()) update_runs(WeightLayout(model.whole_config()), optimizer);
   const bool in_parts = optimizer.grad_dtype == GradDtype::kBf16;
   prepare_gradients(model, layout_, in_parts ? RoundedGradients::scratch_floats(layout_) : 0);
 }
@@ -116,7 +119,8 @@ void Learner::sleep(bool holds_gradients) {
 void Learner::wake() { asleep_.wake(model_.compute()); }
 
 Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
-  const double norm = finite_loss ? state_.gradient_norm(model_.tensor_ranks()) : 0;
+  const double norm =
+      finite_loss ? state_.gradient_norm(model_.tensor_ranks(), model_.stage_ranks()) : 0;
   const double scale =
       finite_loss && std::isfinite(norm) ? grad_clip_scale(norm, options.grad_clip) : 0;
   if (!finite_loss || !std::isfinite(norm) || norm * scale > kLargestUpdateNorm) {

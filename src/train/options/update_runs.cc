@@ -56,7 +56,8 @@ bool is_muon_matrix(const Parameter& p, const OptimizerOptions& options) {
 
 UpdateRuns update_runs(const WeightLayout& layout, const OptimizerOptions& options) {
   if (updates_alike(options)) return {layout.trained_runs(), {}, {}};
-  if (!options.no_decay_may_miss) require_matches(layout, options.no_decay);
+  const bool is_whole = !layout.stage().divides();  // a pattern may be for another stage
+  if (!options.no_decay_may_miss && is_whole) require_matches(layout, options.no_decay);
   UpdateRuns runs;
   for (const Parameter& p : layout.parameters()) {
     if (!p.trainable()) continue;

@@ -88,7 +88,7 @@ void ForwardPass::run(std::span<const PackItem> items, WantedTokens which,
     micro_.fill(some, rules, which);
     RL_CHECK(micro_.blocks() <= buffers_.kv.num_blocks);
     forward(model_, micro_.batch(), buffers_.kv, buffers_.forward, nullptr);
-    visit();
+    if (model_.config().has_head()) visit();
   }
 }
 
@@ -120,6 +120,8 @@ void ForwardPass::tokens(Samples samples, std::span<float> logprobs, std::span<f
       }
     }
   });
+  model_.stage_ranks().share(logprobs);
+  model_.stage_ranks().share(entropies);
 }
 
 void ForwardPass::values_of_wanted() {
@@ -178,7 +180,13 @@ TensorPtr ForwardPass::hidden(Samples samples, Rows rows) {
                                     out.data + static_cast<uint64_t>(t.to) * bytes, bytes});
     }
   });
+  share(out);
   return out.tensor;
+}
+
+// Stages have their memory in that of the host.
+void ForwardPass::share(const OwnedTensor& out) const {
+  model_.stage_ranks().share(std::span(out.data, out.tensor->num_bytes()));
 }
 
 void ForwardPass::copy_logits(std::span<const Target> targets, std::byte* out) {
@@ -203,6 +211,7 @@ TensorPtr ForwardPass::logits(Samples samples, Rows rows) {
     for (size_t at = 0; at < targets.size(); at += most)
       copy_logits(targets.subspan(at, std::min(most, targets.size() - at)), out.data);
   });
+  share(out);
   return out.tensor;
 }
 

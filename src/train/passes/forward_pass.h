@@ -1,7 +1,8 @@
 // Outputs of forwards without gradients over whole samples, as a host asks for them. They run in
 // micro-batches by tokens, and equal prompts of neighbours are computed once; no output depends on
-// the split. Every sample is checked before anything runs: an error names its id, the field and
-// the limit. Outputs per token are those of the generated tokens, sample after sample.
+// the split. The stages of a model make all calls together, and each has the outputs. Every sample
+// is checked before anything runs: an error names its id, the field and the limit. Outputs per
+// token are those of the generated tokens, sample after sample.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -52,6 +53,7 @@ class ForwardPass {
                 FunctionRef<void(std::span<const Target> targets)> visit);
   void head_of(std::span<const WantedRow> chunk);
   void values_of_wanted();
+  void share(const OwnedTensor& out) const;
   void copy_logits(std::span<const Target> targets, std::byte* out);
 
   const Model& model_;

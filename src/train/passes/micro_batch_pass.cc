@@ -11,10 +11,17 @@
 
 namespace rl {
 
-HeadChunk MicroBatchPass::forward_chunk(const Model& model, const ForwardBuffers& forward,
+void MicroBatchPass::for_chunks(const MicroBatch& micro,
+                                FunctionRef<void(std::span<const WantedRow> wanted)> visit) const {
+  const std::span<const WantedRow> wanted = micro.wanted();
+  for (size_t at = 0; at < wanted.size(); at += chunk_rows())
+    visit(wanted.subspan(at, std::min(chunk_rows(), wanted.size() - at)));
+}
+
+HeadChunk MicroBatchPass::forward_chunk(const Model& model, const std::byte* hidden,
                                         HeadBuffers& head, std::span<const WantedRow> wanted) {
   set_head_rows(wanted, rows_, ids_, inv_temperature_);
-  gather_rows(model, forward.hidden, rows_, head);
+  gather_rows(model, hidden, rows_, head);
   logprobs_.resize(wanted.size());
   entropies_.resize(wanted.size());
   head_scores_by_part(model, ids_, inv_temperature_, head, {logprobs_, entropies_});
@@ -26,35 +33,35 @@ void MicroBatchPass::score(const Model& model, const MicroBatch& micro,
   ScoringBuffers& b = workspace_.scoring;
   RL_CHECK(micro.blocks() <= b.kv.num_blocks);
   forward(model, micro.batch(), b.kv, b.forward, nullptr);
-  const std::span<const WantedRow> wanted = micro.wanted();
-  for (size_t at = 0; at < wanted.size(); at += chunk_rows())
-    visit(forward_chunk(model, b.forward, b.head,
-                        wanted.subspan(at, std::min(chunk_rows(), wanted.size() - at))));
+  if (model.config().has_head()) {
+    for_chunks(micro, [&](std::span<const WantedRow> wanted) {
+      visit(forward_chunk(model, b.forward.hidden, b.head, wanted));
+    });
+  }
   context_.end_micro_batch();
 }
 
 void MicroBatchPass::backward_chunk(const Training& t, const HeadChunk& chunk,
-                                    const HeadGradient& grad) {
+                                    const HeadGradient& grad, HeadGradients wanted) {
   HeadBuffers& head = workspace_.head;
   RL_CHECK(grad.d_logprob.size() == chunk.wanted.size());
   RL_CHECK(grad.d_entropy.size() == chunk.wanted.size());
   head_backward(t.model,
                 {t.packed, ids_, inv_temperature_, grad.d_logprob, grad.d_entropy, t.gradients,
-                 grad.d_tempered, t.layout},
+                 grad.d_tempered, t.layout, wanted},
                 head);
+  if (wanted == HeadGradients::kWeights) return;
   scatter_add_rows(t.model.compute(),
                    {head.d_hidden, rows_, t.model.config().hidden, workspace_.d_hidden});
 }
 
 void MicroBatchPass::run_head(const Training& t, const MicroBatch& micro,
                               FunctionRef<HeadGradient(const HeadChunk& chunk)> loss) {
-  const std::span<const WantedRow> wanted = micro.wanted();
-  for (size_t at = 0; at < wanted.size(); at += chunk_rows()) {
+  for_chunks(micro, [&](std::span<const WantedRow> wanted) {
     const HeadChunk chunk =
-        forward_chunk(t.model, workspace_.forward, workspace_.head,
-                      wanted.subspan(at, std::min(chunk_rows(), wanted.size() - at)));
+        forward_chunk(t.model, workspace_.forward.hidden, workspace_.head, wanted);
     backward_chunk(t, chunk, loss(chunk));
-  }
+  });
 }
 
 ValueChunk MicroBatchPass::forward_values(const Model& model, const ForwardBuffers& forward,

@@ -1,6 +1,8 @@
 // Runs micro-batches through a model with the trainer's workspace: forward of the whole batch,
 // then the head over its wanted rows in chunks, or all at once if the head is scalar. Training and
-// forward-only passes share the code. Each call ends with PassContext::end_micro_batch().
+// forward-only passes share the code. Each call ends with PassContext::end_micro_batch(). The
+// stages of a model make all calls together; chunks are visited on the last one. They train with
+// StagePass.
 #pragma once
 #include <vector>
 
@@ -63,10 +65,16 @@ class MicroBatchPass {
                     const Times& times);
 
  private:
+  friend class StagePass;
+  // Calls visit with the wanted rows of each chunk.
+  void for_chunks(const MicroBatch& micro,
+                  FunctionRef<void(std::span<const WantedRow> wanted)> visit) const;
   size_t chunk_rows() const { return static_cast<size_t>(workspace_.head.max_rows); }
-  HeadChunk forward_chunk(const Model& model, const ForwardBuffers& forward, HeadBuffers& head,
+  // hidden: what forward() leaves in its buffers.
+  HeadChunk forward_chunk(const Model& model, const std::byte* hidden, HeadBuffers& head,
                           std::span<const WantedRow> wanted);
-  void backward_chunk(const Training& training, const HeadChunk& chunk, const HeadGradient& grad);
+  void backward_chunk(const Training& training, const HeadChunk& chunk, const HeadGradient& grad,
+                      HeadGradients wanted = HeadGradients::kBoth);
   void run_head(const Training& training, const MicroBatch& micro,
                 FunctionRef<HeadGradient(const HeadChunk& chunk)> loss);
   void run_layers(const Training& training, const MicroBatch& micro, FunctionRef<void()> head,

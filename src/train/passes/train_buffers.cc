@@ -10,7 +10,7 @@ namespace rl {
 namespace {
 
 // The head has no index: it begins among the backward buffers.
-enum RegionIndex : size_t { kSaved, kForward, kBackward, kKv = 4 };
+enum RegionIndex : size_t { kSaved, kForward, kBackward, kKv = 4, kStage = 5 };
 
 std::byte* region(const ArenaPlan& plan, std::byte* data, RegionIndex index) {
   return data + plan.regions()[index].offset;
@@ -123,6 +123,7 @@ ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
   plan.add_region("head buffers beyond backward",
                   bytes_beyond(head, backward - head_offset(s, rows)));
   plan.add_region("training KV", kv_bytes(training_kv(s.kv, o.activations), all_kv_blocks(s, o)));
+  plan.add_region("micro-batches of a stage", StageBuffers::bytes(s, o));
   const uint64_t beyond = bytes_beyond(ScoringBuffers::bytes(s, o), plan.total_bytes());
   if (beyond != 0) plan.add_region("log-probs beyond training", beyond);
   return plan;
@@ -160,6 +161,7 @@ TrainBuffers::TrainBuffers(const TrainShape& s, const StepOptions& o, const Aren
            region(plan, memory.device, kBackward) + backward.free_before),
       d_hidden(backward.d_normed),
       kv{training_kv(s.kv, o.activations), region(plan, memory.device, kKv), all_kv_blocks(s, o)},
+      stage(s, o, region(plan, memory.device, kStage)),
       scoring(s, o, memory.device) {}
 
 }  // namespace rl

@@ -7,6 +7,7 @@
 #include "model/head.h"
 #include "model/transformer.h"
 #include "train/options/step_options.h"
+#include "train/passes/stage_buffers.h"
 
 namespace rl {
 
@@ -59,6 +60,7 @@ class TrainBuffers {
   HeadBuffers head;
   float* d_hidden;  // (train_rows, C), in the bytes of a backward buffer
   KvPool kv;
+  StageBuffers stage;
   ScoringBuffers scoring;
 
  private:

@@ -1,0 +1,102 @@
+// A chunk that lies within a stage is that stage's. The parts of another one, of which there is at
+// most one for each border, come to every stage, and each computes the chunk.
+#include "train/optimizer/stage_gradients.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/error.h"
+#include "ops/optimizer_ops.h"
+
+namespace rl {
+namespace {
+
+class StageNorm {
+ public:
+  StageNorm(const StageRanks& stages, const WeightLayout& layout, Compute& compute,
+            const float* gradients)
+      : stages_(stages), compute_(compute), gradients_(gradients) {
+    begins_ = {0};
+    for (const int64_t count : stages.gather(layout.own_gradients()))
+      begins_.push_back(begins_.back() + count);
+    sums_.resize(static_cast<size_t>(num_optimizer_chunks(begins_.back())));
+  }
+
+  double norm() {
+    square_own_chunks();
+    for (size_t s = 1; s + 1 < begins_.size(); ++s) square_chunk_across(begins_[s]);
+    double sum = 0;
+    for (const double chunk : sums_) sum += chunk;
+    return std::sqrt(sum);
+  }
+
+ private:
+  int64_t begin() const { return begins_[static_cast<size_t>(stages_.rank())]; }
+  int64_t end() const { return begins_[static_cast<size_t>(stages_.rank()) + 1]; }
+  int64_t total() const { return begins_.back(); }
+
+  void square(const float* values, int64_t count, int64_t chunk) {
+    double unused = 0;
+    const auto chunks = static_cast<size_t>(num_optimizer_chunks(count));
+    squared_norm(compute_, {values, count,
+                            std::span(sums_).subspan(static_cast<size_t>(chunk), chunks), unused});
+  }
+
+  void square_own_chunks() {
+    const int64_t first = num_optimizer_chunks(begin());
+    const int64_t last = stages_.is_last() ? num_optimizer_chunks(end()) : end() / kOptimizerChunk;
+    if (first < last) {
+      const int64_t from = first * kOptimizerChunk;
+      const int64_t to = std::min(last * kOptimizerChunk, end());
+      square(gradients_ + (from - begin()), to - from, first);
+    }
+    stages_.fill(std::span(sums_));
+  }
+
+  // The chunk that has elements on both sides of a border, if there is one.
+  void square_chunk_across(int64_t border) {
+    const int64_t chunk = border / kOptimizerChunk, from = chunk * kOptimizerChunk;
+    if (from == border || chunk == last_across_) return;
+    last_across_ = chunk;
+    const int64_t to = std::min(from + kOptimizerChunk, total());
+    values_.assign(static_cast<size_t>(to - from), 0.0f);
+    const int64_t own_from = std::max(from, begin()), own_to = std::min(to, end());
+    if (own_from < own_to) {
+      std::copy(gradients_ + (own_from - begin()), gradients_ + (own_to - begin()),
+                values_.begin() + (own_from - from));
+    }
+    stages_.fill(std::span(values_));
+    square(values_.data(), to - from, chunk);
+  }
+
+  const StageRanks& stages_;
+  Compute& compute_;
+  const float* const gradients_;
+  std::vector<int64_t> begins_;  // of each stage, and where the last one ends
+  std::vector<double> sums_;     // of chunks
+  std::vector<float> values_;
+  int64_t last_across_ = -1;
+};
+
+}  // namespace
+
+void share_embedding_gradient(const StageRanks& stages, const WeightLayout& layout,
+                              float* gradients) {
+  if (stages.alone() || !layout.has_copies()) return;
+  std::span<float> values;
+  if (stages.rank() == 0 || stages.is_last()) {
+    const Parameter& p =
+        stages.rank() == 0 ? layout.parameters().front() : layout.parameters().back();
+    RL_CHECK(p.tensor() == "model.embed_tokens.weight");
+    values = {gradients + p.gradient, static_cast<size_t>(p.size)};
+  }
+  stages.copy_to_first(values);
+}
+
+double norm_over_stages(const StageRanks& stages, const WeightLayout& layout, Compute& compute,
+                        const float* gradients) {
+  return StageNorm(stages, layout, compute, gradients).norm();
+}
+
+}  // namespace rl
