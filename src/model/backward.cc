@@ -31,7 +31,7 @@ class BackwardPass {
         item_(static_cast<int64_t>(dtype_bytes(compute_.dtype()))) {}
 
   void run() {
-    b_.work.cut(batch_.sequences, b_.d_prompts);
+    cut_attention();
     zero(b_.dx, n_);
     norm_gradient({n_, f_.x, args_.d_hidden, b_.dx}, layout_.final_norm());
     for (int64_t l = config_.layers - 1; l >= layout_.first_trained_layer(); --l) {
@@ -284,6 +284,12 @@ class BackwardPass {
 
   int64_t entry_of(int64_t l, int64_t p) const { return l * num_parts() + p; }
 
+  void cut_attention() {
+    if (batch_.context == nullptr) return b_.work.cut(batch_.sequences, b_.d_prompts);
+    RL_CHECK(batch_.context->rows.rows <= b_.limits.all_rows);
+    b_.work.cut(batch_.sequences, batch_.context->rows, b_.d_prompts);
+  }
+
   void attention_gradient(int64_t l, int64_t p, const SavedActivations::Layer& s) {
     b_.work.set_sum_width(config_.part(l).kv_width());
     const AttentionBackwardArgs args{kv_.shape.layers[static_cast<size_t>(entry_of(l, p))],
@@ -295,6 +301,8 @@ class BackwardPass {
                                      b_.d_mixed,
                                      b_.dqkv};
     attend_backward(compute_, {args, b_.work, b_.attention});
+    if (batch_.context != nullptr)
+      batch_.context->sum_rows(b_.work.sums(), config_.part(l).kv_width());
   }
 
   // Gradients of q and k become gradients of the QKV projection.

@@ -84,7 +84,7 @@ LayerPlaces places_again(const ForwardBuffers& b, const SavedActivations& saved,
 
 // Whether some shared prefix ends inside a block.
 bool has_partial_blocks(const ForwardBatch& batch, int64_t block_size) {
-  return std::ranges::any_of(batch.sequences, [&](const SequenceRows& s) {
+  return std::ranges::any_of(batch.all_sequences(), [&](const SequenceRows& s) {
     return s.prefix_sequence >= 0 && s.first_position % block_size != 0;
   });
 }
@@ -231,8 +231,11 @@ class Pass {
     for_parts(l, all, [&](const Part& part) {
       project_qkv(compute_, {packed(part).qkv, b_.normed, part.at.result, part.at.qkv,
                              heads_of(part, norms), &packed(part).o});
+      if (batch_.context != nullptr)
+        batch_.context->gather_blocks(kv_.layer(part.entry), shape_of(part).block_bytes());
       if (!has_partial_blocks_) return;
-      copy_partial_blocks(compute_, {shape_of(part), kv_.layer(part.entry), batch_.sequences});
+      copy_partial_blocks(compute_,
+                          {shape_of(part), kv_.layer(part.entry), batch_.all_sequences()});
     });
   }
 

@@ -244,7 +244,7 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
       c.split.divides() && c.qk_norm
           ? carver.take<float>("head norm gradients", PartSums::slots(c.split) * 2 * c.head_dim * 4)
           : nullptr;
-  b.d_prompts = carver.take<float>("d prompts", limits.rows * w.kv * 4);
+  b.d_prompts = carver.take<float>("d prompts", limits.all_rows * w.kv * 4);
   b.attention =
       carver.take("attention backward scratch", max_bytes(kv, [&](const AttentionShape& s) {
                     return attention_backward_workspace_bytes(s, num_threads);

@@ -84,6 +84,8 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
       {"comm.rank", "1", "0"},
       {"comm.rendezvous", "file:there", ""},
       {"comm.timeout_ns", "3", "1800000000000"},
+      {"parallel.context", "2", "1"},
+      {"parallel.context_zigzag", "true", "false"},
       {"parallel.data", "2", "1"},
       {"parallel.reduction_parts", "2", "1"},
       {"parallel.sequence_parallel", "true", "false"},

@@ -12,6 +12,7 @@ namespace rl {
 struct TokenOption {
   const char* key;
   int64_t tokens;
+  int64_t ranks = 1;  // each of which has so many of a micro-batch
 };
 
 // An error for two options, or an option and the model, that contradict each other.

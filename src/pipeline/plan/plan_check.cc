@@ -14,7 +14,8 @@ namespace {
 // The longest response against the model's own limit; limits in options are the registry's rules.
 void check_response_length(const Settings& settings, const TokenOption& option, int64_t longest,
                            Violations& v) {
-  const auto& [key, tokens] = option;
+  const char* const key = option.key;
+  const int64_t tokens = option.tokens;
   if (tokens < longest || settings.engine.max_model_len != 0) return;
   v.add(conflict(
             key, "engine.max_model_len",

@@ -101,9 +101,10 @@ int64_t padding_kv_blocks(const StepOptions& o, int64_t block_size) {
   return kv_blocks_of(rows, block_size) + sequences + 1;
 }
 
+// A rank without rows has one in a block of its own.
 int64_t all_kv_blocks(const TrainShape& s, const StepOptions& o) {
-  const int64_t block_size = s.kv.block_size();
-  return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size);
+  const int64_t block_size = s.kv.block_size(), stand_in = o.context.divides() ? 1 : 0;
+  return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size) + stand_in;
 }
 
 int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size) {
@@ -112,7 +113,7 @@ int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size
 }
 
 ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
-  const BatchLimits rows = o.limits(o.train_rows());
+  const BatchLimits rows = o.train_limits(s.kv.block_size());
   const uint64_t backward = BackwardBuffers::bytes(s.config, s.kv, rows, s.num_threads);
   const uint64_t head = HeadBuffers::bytes(s.config, s.compute(), trained_head_rows(s, o), true);
   ArenaPlan plan;
@@ -129,7 +130,8 @@ ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
 }
 
 uint64_t train_host_bytes(const TrainShape& s, const StepOptions& o) {
-  return SavedActivations::host_bytes(s.config, o.train_rows(), o.activations);
+  return SavedActivations::host_bytes(s.config, o.own_train_rows(s.kv.block_size()),
+                                      o.activations);
 }
 
 uint64_t ScoringBuffers::bytes(const TrainShape& s, const StepOptions& o) {
@@ -150,11 +152,11 @@ TrainBuffers::TrainBuffers(const TrainShape& shape, const StepOptions& options, 
 
 TrainBuffers::TrainBuffers(const TrainShape& s, const StepOptions& o, const ArenaPlan& plan,
                            const Memory& memory)
-    : saved(s.config, s.compute(), o.limits(o.train_rows()), region(plan, memory.device, kSaved),
+    : saved(s.config, s.compute(), o.train_limits(s.kv.block_size()), region(plan, memory.device, kSaved),
             o.activations, memory.host),
-      forward(s.config, s.kv, o.limits(o.train_rows()), s.num_threads,
+      forward(s.config, s.kv, o.train_limits(s.kv.block_size()), s.num_threads,
               region(plan, memory.device, kForward)),
-      backward(s.config, s.kv, o.limits(o.train_rows()), s.num_threads,
+      backward(s.config, s.kv, o.train_limits(s.kv.block_size()), s.num_threads,
                region(plan, memory.device, kBackward)),
       head(s.config, s.compute(), trained_head_rows(s, o), true,
            region(plan, memory.device, kBackward) + backward.free_before),
