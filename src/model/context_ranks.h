@@ -1,6 +1,6 @@
 // The ranks that divide the rows of a training batch (ops/divided_rows.h), and what attention needs
-// of the others. Each rank has rows of its own of every value but keys and values, of which all
-// ranks have those of all rows once a layer has gathered them.
+// of the others. Each rank has rows of its own of every value. For attention it has the keys and
+// values of all rows, once a layer has gathered them, or some heads of all rows.
 //
 // Ranks call the same functions in the same order (comm/group.h); for one rank they do nothing.
 #pragma once
@@ -13,7 +13,10 @@
 
 namespace rl {
 
-enum class ContextKind : uint8_t { kAllGather };
+enum class ContextKind : uint8_t {
+  kAllGather,  // every rank has the keys and values of all rows
+  kUlysses,    // for attention a rank has some heads of all rows (model/head_exchange.h)
+};
 
 // How many ranks divide the rows, and how.
 struct ContextRule {
@@ -24,6 +27,9 @@ struct ContextRule {
   bool zigzag = false;
 
   bool divides() const { return ranks > 1; }
+  bool by_heads() const { return divides() && kind == ContextKind::kUlysses; }
+  // Ranks that divide the heads of attention.
+  int64_t head_ranks() const { return by_heads() ? ranks : 1; }
   int64_t chunks() const { return zigzag ? 2 * ranks : ranks; }
   int rank_of(int64_t chunk) const {
     return static_cast<int>(chunk < ranks ? chunk : 2 * ranks - 1 - chunk);
@@ -53,6 +59,8 @@ class ContextRanks {
   void gather(std::byte* data, const Units& units) const;
   // Afterwards each rank has the sums of its own floats over all ranks, in their order.
   void sum_own(float* data, const Units& units) const;
+  // Piece r of `from` goes to piece rank() of `to` at rank r.
+  void exchange(const std::byte* from, std::byte* to, uint64_t piece_bytes) const;
 
  private:
   comm::Group* group_ = nullptr;
@@ -61,6 +69,7 @@ class ContextRanks {
 // The division of one batch.
 struct ContextBatch {
   const ContextRanks& ranks;
+  bool by_heads;
   DividedRows rows;
   Pieces row_places, blocks;  // of each rank
   // Of a layer's keys and values: each rank has written those of its rows.

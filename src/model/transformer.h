@@ -14,6 +14,7 @@
 #include "model/backward_weights.h"
 #include "model/context_ranks.h"
 #include "model/gradient_sink.h"
+#include "model/head_exchange.h"
 #include "model/model.h"
 #include "ops/backward_ops.h"
 #include "ops/forward_ops.h"
@@ -50,8 +51,21 @@ struct BatchLimits {
   int64_t mlp_rows;
   bool decodes;      // batches may have ForwardBatch::decode
   int64_t all_rows;  // of all ranks that divide a batch
+  int64_t head_ranks = 1;  // which divide the heads of attention too
+  int64_t all_blocks = 0;  // KV blocks of a batch, if they do
 };
 constexpr int64_t kMlpRowUnit = 512;
+
+// Of ranks that divide heads: what belongs to all heads of a rank's rows besides the buffers of an
+// undivided batch, and what belongs to its heads of all rows. Null without such ranks.
+struct SharedHeads {
+  std::byte* q = nullptr;        // (N, H, W)
+  std::byte* kv = nullptr;       // blocks of this rank's rows
+  std::byte* mixed = nullptr;    // (rows of all, H / ranks, D)
+  float* d_mixed = nullptr;      // (rows of all, H / ranks, D)
+  float* dqkv = nullptr;         // (rows of all, (H + 2 KH) / ranks, D)
+  std::byte *out = nullptr, *in = nullptr;  // of HeadExchange
+};
 
 // Working memory of a forward, in memory of the device. Sizes are a pure function of shape; the
 // caller owns the bytes. What belongs to the heads or MLP units of a layer is an array of each part
@@ -75,6 +89,7 @@ class ForwardBuffers {
                  // norms
   std::byte* hidden;     // (N, C) final norm output, compute dtype: the forward's result
   std::byte* attention;  // attention_workspace_bytes()
+  SharedHeads heads;     // of a forward
   AttentionWork work;
   std::vector<RowPlace> places;  // (N), in memory of the host
 };
@@ -162,6 +177,7 @@ class BackwardBuffers {
   float* head_norms;        // (slots, 2 D) gradients of q and k norms; null undivided
   float* d_prompts;         // (rows of all ranks, 2 KH D) key and value gradients of prefixes
   std::byte* attention;     // attention_backward_workspace_bytes()
+  SharedHeads heads;        // of a backward
   BackwardWork work;
 };
 

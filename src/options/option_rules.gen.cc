@@ -1371,6 +1371,12 @@ constexpr OptionCondition kConditions_parallel_context_zigzag_and_parallel_conte
     {"parallel.context", OptionCondition::kIs,
      "1", "", ""},
 };
+constexpr OptionCondition kConditions_parallel_context_zigzag_and_parallel_context_kind[] = {
+    {"parallel.context_zigzag", OptionCondition::kIs,
+     "true", "", ""},
+    {"parallel.context_kind", OptionCondition::kIs,
+     "ulysses", "", ""},
+};
 constexpr OptionCondition kConditions_parallel_data_and_pipeline_mode[] = {
     {"parallel.data", OptionCondition::kIsNot,
      "1", "", ""},
@@ -3005,6 +3011,10 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_context_zigzag_and_parallel_context, 2,
      "parallel.context_zigzag = {parallel.context_zigzag} has no effect while parallel.context "
      "is {parallel.context}"},
+    {"parallel.context_zigzag", "parallel.context_kind",
+     kConditions_parallel_context_zigzag_and_parallel_context_kind, 2,
+     "parallel.context_zigzag has no use with parallel.context_kind = ulysses, which divides "
+     "attention by heads"},
     {"parallel.data", "pipeline.mode",
      kConditions_parallel_data_and_pipeline_mode, 2,
      "parallel.data is {parallel.data}, but with pipeline.mode = {pipeline.mode} ranks would "

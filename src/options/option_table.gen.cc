@@ -331,6 +331,10 @@ constexpr OptionChoice kChoices_parallel_context_kind[] = {
     {"all_gather",
      "Each rank has the keys and values of all rows of a micro-batch, which ranks gather layer "
      "by layer. Log-probs have the bits of one rank."},
+    {"ulysses",
+     "For attention each rank has a part of the heads of all rows, which ranks exchange for all "
+     "heads of their own rows before and after. The number of ranks must divide heads and KV "
+     "heads of every layer. Log-probs have the bits of one rank."},
 };
 constexpr OptionChoice kChoices_pipeline_filter[] = {
     {"none",
@@ -1781,7 +1785,7 @@ constexpr OptionInfo kOptions[] = {
     {"parallel.context_kind", OptionType::kEnum, "all_gather",
      {},
      {},
-     false, false, kChoices_parallel_context_kind, 1, "",
+     false, false, kChoices_parallel_context_kind, 2, "",
      "How attention reads the rows of other ranks of parallel.context.",
      "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
      "Megatron cp-comm-type, verl ulysses_sequence_parallel_size, OpenRLHF ring_attn_size"},

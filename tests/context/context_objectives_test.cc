@@ -8,7 +8,8 @@
 namespace rl::testing {
 namespace {
 
-constexpr ContextLayout kLayouts[] = {{{2}}, {{2, ContextKind::kAllGather, true}, 2}};
+constexpr ContextLayout kLayouts[] = {
+    {{2}}, {{2, ContextKind::kAllGather, true}, 2}, {{2, ContextKind::kUlysses}}};
 
 std::vector<Outcome> outcomes_on(const ContextLayout& layout, const RigOptions& rig,
                                  const TrainerOptions& options) {

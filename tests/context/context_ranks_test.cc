@@ -5,6 +5,8 @@
 
 #include "context/context_rig.h"
 #include "support/compute_dtypes.h"
+#include "support/layered_model.h"
+#include "train/batch/micro_batch.h"
 
 namespace rl::testing {
 namespace {
@@ -83,7 +85,9 @@ void expect_as_one_rank(const ContextLayout& layout, const RigOptions& rig,
   expect_near(ranks[0], train_on({}, rig, options, samples)[0], bound_of(rig.compute));
 }
 
-constexpr ContextLayout kTwo{{2}}, kThreeZigzag{{3, ContextKind::kAllGather, true}};
+// The fixtures have 4 heads and 2 KV heads.
+constexpr ContextLayout kTwo{{2}}, kThreeZigzag{{3, ContextKind::kAllGather, true}},
+    kByHeads{{2, ContextKind::kUlysses}};
 
 class ContextRanksTest : public ::testing::TestWithParam<Dtype> {
  protected:
@@ -100,6 +104,7 @@ TEST_P(ContextRanksTest, FixturesTrainAsOneRankDoes) {
     const RigOptions rig{.model = model, .compute = GetParam()};
     expect_as_one_rank(kTwo, rig, options_of());
     expect_as_one_rank(kThreeZigzag, rig, options_of());
+    expect_as_one_rank(kByHeads, rig, options_of());
   }
 }
 
@@ -114,14 +119,16 @@ TEST_P(ContextRanksTest, LongSequencesTrainAsOneRankDoes) {
     const RigOptions rig{.model = model, .compute = GetParam()};
     expect_as_one_rank({{2, ContextKind::kAllGather, true}}, rig, options_of(1024), long_samples);
     expect_as_one_rank({{4}}, rig, options_of(1024), long_samples);
+    expect_as_one_rank(kByHeads, rig, options_of(1024), long_samples);
   }
 }
 
 TEST_P(ContextRanksTest, PromptsThatAreNotSharedTrainAsOneRankDoes) {
   TrainerOptions o = options_of(1024);
   o.batch.shared_prefix = false;
-  expect_as_one_rank({{3, ContextKind::kAllGather, true}}, {.compute = GetParam()}, o,
-                     long_samples);
+  const RigOptions rig{.compute = GetParam()};
+  expect_as_one_rank({{3, ContextKind::kAllGather, true}}, rig, o, long_samples);
+  expect_as_one_rank(kByHeads, rig, o, long_samples);
 }
 
 TEST_P(ContextRanksTest, PaddedMicroBatchesTrainAsOneRankDoes) {
@@ -141,14 +148,16 @@ TEST_P(ContextRanksTest, RanksMayHaveNoRows) {
   for (const char* model : {"llama", "qwen3", "gemma3"}) {
     const RigOptions rig{.model = model, .compute = GetParam()};
     expect_as_one_rank({{5}}, rig, options_of(), one_short);
+    expect_as_one_rank(kByHeads, rig, options_of(), one_short);
     expect_as_one_rank({{3, ContextKind::kAllGather, true}}, rig, options_of(), one_short);
   }
 }
 
 TEST_P(ContextRanksTest, RecomputedLayersHaveTheSameBits) {
-  for (const char* model : {"llama", "gemma3"}) {
-    const RigOptions rig{.model = model, .compute = GetParam()};
-    const Outcome kept = train_on(kThreeZigzag, rig, options_of())[0];
+  for (const ContextLayout& layout : {kThreeZigzag, kByHeads}) {
+    SCOPED_TRACE(name_of(layout));
+    const RigOptions rig{.model = "gemma3", .compute = GetParam()};
+    const Outcome kept = train_on(layout, rig, options_of())[0];
     TrainerOptions full = options_of(), offloaded = options_of(), some = options_of();
     full.activations.granularity = RecomputeGranularity::kFull;
     full.activations.num_layers = 2;
@@ -156,7 +165,7 @@ TEST_P(ContextRanksTest, RecomputedLayersHaveTheSameBits) {
     some.activations = {
         .granularity = RecomputeGranularity::kSelective, .qkv = true, .attention = true};
     for (const TrainerOptions& options : {full, offloaded, some}) {
-      const Outcome again = train_on(kThreeZigzag, rig, options)[0];
+      const Outcome again = train_on(layout, rig, options)[0];
       EXPECT_TRUE(same_bits(again.masters, kept.masters));
       EXPECT_TRUE(same_bits(again.gradients, kept.gradients));
     }
@@ -165,8 +174,9 @@ TEST_P(ContextRanksTest, RecomputedLayersHaveTheSameBits) {
 
 TEST_P(ContextRanksTest, GroupsShareABatch) {
   const RigOptions rig{.compute = GetParam()};
-  for (const bool zigzag : {false, true}) {
-    const ContextLayout layout{{2, ContextKind::kAllGather, zigzag}, 2};
+  for (const ContextRule& rule : {ContextRule{2}, ContextRule{2, ContextKind::kAllGather, true},
+                                  ContextRule{2, ContextKind::kUlysses}}) {
+    const ContextLayout layout{rule, 2};
     SCOPED_TRACE(name_of(layout));
     const std::vector<Outcome> ranks = train_on(layout, rig, options_of());
     for (const Outcome& rank : ranks) EXPECT_TRUE(same_bits(rank.masters, ranks[0].masters));
@@ -213,13 +223,38 @@ TEST(ContextRanks, ALogProbThatDiffersIsFound) {
   for (const auto& e : thrown) EXPECT_EQ(e, nullptr);
 }
 
-// What all ranks together give each other, of one micro-batch: each the keys and values of its
-// blocks to the others, layer by layer, and the sums of the others' gradients to them.
+// The rows and blocks of the rank that has most, of a micro-batch of one sample.
+struct Longest {
+  uint64_t rows, blocks;
+};
+Longest longest_of(const Sample& sample, const ContextRule& rule, const ContextRanks& ranks) {
+  const PackItem item = make_pack_item(sample, 0, WantedTokens::kLoss);
+  PackRules rules;
+  rules.block_size = 16;
+  MicroBatch micro;
+  micro.fill({&item, 1}, rules, WantedTokens::kLoss);
+  micro.divide(rule, ranks);
+  const ContextBatch& context = *micro.batch().context;
+  return {context.row_places.longest(), context.blocks.longest()};
+}
+
+// What all ranks give each other in a forward and backward of one layer (docs/parallel.md).
+uint64_t bytes_of_layer(const ContextRule& rule, const AttentionShape& s, uint64_t rows,
+                        const Longest& longest) {
+  const auto ranks = static_cast<uint64_t>(rule.ranks), others = ranks - 1;
+  const auto q = static_cast<uint64_t>(s.heads * s.head_dim),
+             k = static_cast<uint64_t>(s.kv_heads * s.head_dim);
+  if (!rule.by_heads()) return others * ((rows + 15) / 16 * s.block_bytes() + rows * 2 * k * 4);
+  const uint64_t item = dtype_bytes(s.dtype);
+  const auto padded_q = static_cast<uint64_t>(s.heads * s.padded_dim());
+  return others * (longest.rows * ((padded_q + 2 * q) * item + (2 * q + 2 * k) * 4) +
+                   longest.blocks * s.block_bytes());
+}
+
 TEST(ContextRanks, ExchangeTheBytesOfTheFormula) {
-  for (const ContextLayout& layout : {kTwo, kThreeZigzag, ContextLayout{{4}}}) {
+  for (const ContextLayout& layout : {kTwo, kThreeZigzag, ContextLayout{{4}}, kByHeads}) {
     SCOPED_TRACE(name_of(layout));
-    std::vector<uint64_t> sent(static_cast<size_t>(layout.ranks()));
-    std::vector<uint64_t> want(sent.size());
+    std::vector<uint64_t> sent(static_cast<size_t>(layout.ranks())), want(sent.size());
     TrainerOptions o = options_of(1024);
     o.context = layout.rule;
     run_local_ranks(layout.ranks(), [&](std::shared_ptr<Transport> transport) {
@@ -232,19 +267,30 @@ TEST(ContextRanks, ExchangeTheBytesOfTheFormula) {
       EXPECT_EQ(rig.trainer->step(with_advantages(samples)).micro_batches, 1);
       const auto rank = static_cast<size_t>(transport->rank());
       sent[rank] = groups.context().traffic().of(TrafficUse::kContext).sent;
-      const Model& model = rig.model();
-      const auto rows = static_cast<uint64_t>(samples[0].ids.size() - 1);
-      const uint64_t blocks = (rows + 15) / 16, others = static_cast<uint64_t>(layout.rule.ranks - 1);
-      for (int64_t l = 0; l < model.config().layers; ++l) {
-        const uint64_t width = static_cast<uint64_t>(model.config().layer(l).kv_width()) * 4;
-        want[rank] += others * (blocks * model.kv_shape().layers[static_cast<size_t>(l)].block_bytes() +
-                                rows * width);
-      }
+      const auto rows = static_cast<uint64_t>(make_pack_item(samples[0], 0, WantedTokens::kLoss).rows);
+      const Longest longest = longest_of(samples[0], layout.rule, rig_options.context);
+      for (const AttentionShape& shape : rig.model().kv_shape().layers)
+        want[rank] += bytes_of_layer(layout.rule, shape, rows, longest);
     });
     uint64_t total = 0;
     for (const uint64_t bytes : sent) total += bytes;
     EXPECT_EQ(total, want[0]);
+    EXPECT_GT(total, 0u);
   }
+}
+
+TEST_P(ContextRanksTest, OtherHeadsAndLayersThatDiffer) {
+  for (const bool normed : {false, true}) {
+    SCOPED_TRACE(normed ? "normed" : "biased");
+    const LayeredSource source(twelve_heads(normed));
+    const RigOptions rig{.compute = GetParam(), .source = &source};
+    expect_as_one_rank({{3, ContextKind::kUlysses}}, rig, options_of());
+    expect_as_one_rank({{4, ContextKind::kUlysses}}, rig, options_of());
+    expect_as_one_rank({{4, ContextKind::kAllGather, true}}, rig, options_of());
+  }
+  const LayeredSource source(layered_config());
+  const RigOptions rig{.compute = GetParam(), .source = &source};
+  expect_as_one_rank(kThreeZigzag, rig, options_of());
 }
 
 }  // namespace

@@ -287,6 +287,7 @@ const std::map<std::string, Change>& changes() {
        {{"there"}, {"parallel.data=2", "comm.backend=gloo", "comm.rendezvous=here"}, join}},
       {"comm.timeout_ns", {{"1ms"}, {"parallel.data=2"}, wait_for_rank}},
       {"parallel.context", {{"2"}, {}, plan_text}},
+      {"parallel.context_kind", {{"ulysses"}, {"parallel.context=2"}, plan_text}},
       {"parallel.context_zigzag", {{"true"}, {"parallel.context=2"}, train_on_ranks}},
       {"parallel.data", {{"2"}, {}, train_on_ranks}},
       {"parallel.zero_stage", {{"1"}, {"parallel.data=2"}, parameter_bytes}},

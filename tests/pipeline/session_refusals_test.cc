@@ -85,6 +85,7 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
       {"comm.rendezvous", "file:there", ""},
       {"comm.timeout_ns", "3", "1800000000000"},
       {"parallel.context", "2", "1"},
+      {"parallel.context_kind", "ulysses", "all_gather"},
       {"parallel.context_zigzag", "true", "false"},
       {"parallel.data", "2", "1"},
       {"parallel.reduction_parts", "2", "1"},

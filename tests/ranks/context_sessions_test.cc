@@ -27,6 +27,7 @@ TEST(ContextSessions, TrainToEqualWeightsTwice) {
   const std::vector<std::vector<std::string>> cases = {
       {},
       {"parallel.context_zigzag=true"},
+      {"parallel.context_kind=ulysses"},
       {"algo.advantage=gae", "critic.optimizer.lr=1e-3"},
       {"algo.kl.where=loss", "algo.kl.coef=0.1", "algo.policy_loss=gspo"},
       {"trainer.recompute_granularity=full", "trainer.grad_dtype=bf16"}};
@@ -99,13 +100,17 @@ TEST(ContextSessions, ACheckpointIsResumedByAnyNumberOfRanks) {
 
 TEST(ContextSessions, EachRankHoldsWhatItsPlanSays) {
   const TempDir dir;
-  const OptionSet o = options_of(dir, 2, 1, 1024, {"trainer.recompute_granularity=full"});
-  const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kTrain);
-  on_trainers(o, [&](RankParts& parts) {
-    EXPECT_EQ(live(parts.model->runtime()), planned(plan));
-    return std::string();
-  });
-  EXPECT_EQ(plan.max_tokens, 1024);
+  for (const char* kind : {"all_gather", "ulysses"}) {
+    const OptionSet o = options_of(
+        dir, 2, 1, 1024,
+        {str("parallel.context_kind=", kind), "algo.advantage=gae", "critic.optimizer.lr=1e-3"});
+    const MemoryPlan plan = plan_memory(o, real_fs(), PlanUse::kTrain);
+    EXPECT_EQ(plan.max_tokens, 1024);
+    on_trainers(o, [&](RankParts& parts) {
+      EXPECT_EQ(live(parts.model->runtime()), planned(plan));
+      return std::string();
+    });
+  }
 }
 
 TEST(ContextSessions, ActivationsAreDivided) {
@@ -159,6 +164,19 @@ TEST(ContextSessions, ABudgetOfARankThatIsTooSmallIsRefused) {
   EXPECT_EQ(e.key, "trainer.max_tokens_per_device");
   EXPECT_TRUE(contains(e.message, "10 on each of 2 parallel.context ranks")) << e.message;
   EXPECT_EQ(e.expected, "0, or at least 16");
+}
+
+TEST(ContextSessions, HeadsThatRanksDoNotDivideAreRefused) {
+  const TempDir dir;
+  for (const auto& [ranks, what] : {std::pair(3, "4 heads"), std::pair(4, "2 KV heads")}) {
+    const Error e = expect_error(Code::kIncompatible, [&, ranks = ranks] {
+      plan_memory(options_of(dir, ranks, 1, 96, {"parallel.context_kind=ulysses"}), real_fs(),
+                  PlanUse::kTrain);
+    });
+    EXPECT_EQ(e.key, "parallel.context_kind");
+    EXPECT_EQ(e.other_key, "parallel.context");
+    EXPECT_TRUE(contains(e.message, what)) << e.message;
+  }
 }
 
 TEST(ContextSessions, ARankThatEndsIsNamed) {

@@ -202,7 +202,8 @@ BatchRules batch_rules_from(const Settings& settings) {
 
 ContextRule context_rule_from(const Settings& settings) {
   const ParallelSettings& p = settings.parallel;
-  return {p.context, ContextKind::kAllGather, p.context_zigzag};
+  const bool by_heads = p.context_kind == ParallelContextKind::kUlysses;
+  return {p.context, by_heads ? ContextKind::kUlysses : ContextKind::kAllGather, p.context_zigzag};
 }
 
 namespace {

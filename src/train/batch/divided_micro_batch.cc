@@ -33,7 +33,7 @@ void MicroBatch::divide(const ContextRule& rule, const ContextRanks& ranks) {
   };
   chunks_.assign(static_cast<size_t>(rule.chunks()), {});
   std::vector<int32_t> new_ids(starts.size());
-  context_.emplace(ContextBatch{ranks, {}, {{0}}, {{0}}});
+  context_.emplace(ContextBatch{ranks, rule.by_heads(), {}, {{0}}, {{0}}});
   int64_t place = 0;
   int32_t next_id = 0;
   for (int r = 0; r < ranks.size(); ++r) {

@@ -70,9 +70,6 @@ struct StepOptions {
   int64_t own_train_rows(int64_t block_size) const {
     return context.own_rows(train_rows(), block_size);
   }
-  BatchLimits train_limits(int64_t block_size) const {
-    return limits(own_train_rows(block_size), train_rows());
-  }
   BatchLimits limits(int64_t rows, int64_t all_rows) const {
     return {rows, mlp_chunk_tokens != 0 ? std::min(mlp_chunk_tokens, rows) : rows, false, all_rows};
   }
