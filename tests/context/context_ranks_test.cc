@@ -113,10 +113,23 @@ std::vector<Sample> long_samples(int64_t vocab, unsigned seed) {
   return group_samples({3, 3, 300, 250}, vocab, seed);
 }
 
+// 4 heads and 2 KV heads, with windows on every second layer or none.
+ModelConfig long_config(int64_t window) {
+  ModelConfig c = uniform_config();
+  c.layers = 2;
+  c.heads = 4;
+  c.kv_heads = 2;
+  c.max_position = 1024;
+  c.own_layers = {c.layer(0), c.layer(1)};
+  c.own_layers[1].window = window;
+  return c;
+}
+
 TEST_P(ContextRanksTest, LongSequencesTrainAsOneRankDoes) {
-  for (const char* model : {"llama", "gemma3"}) {
-    SCOPED_TRACE(model);
-    const RigOptions rig{.model = model, .compute = GetParam()};
+  for (const int64_t window : {0, 150}) {
+    SCOPED_TRACE(str("window ", window));
+    const LayeredSource source(long_config(window));
+    const RigOptions rig{.compute = GetParam(), .source = &source};
     expect_as_one_rank({{2, ContextKind::kAllGather, true}}, rig, options_of(1024), long_samples);
     expect_as_one_rank({{4}}, rig, options_of(1024), long_samples);
     expect_as_one_rank(kByHeads, rig, options_of(1024), long_samples);
@@ -126,7 +139,8 @@ TEST_P(ContextRanksTest, LongSequencesTrainAsOneRankDoes) {
 TEST_P(ContextRanksTest, PromptsThatAreNotSharedTrainAsOneRankDoes) {
   TrainerOptions o = options_of(1024);
   o.batch.shared_prefix = false;
-  const RigOptions rig{.compute = GetParam()};
+  const LayeredSource source(long_config(0));
+  const RigOptions rig{.compute = GetParam(), .source = &source};
   expect_as_one_rank({{3, ContextKind::kAllGather, true}}, rig, o, long_samples);
   expect_as_one_rank(kByHeads, rig, o, long_samples);
 }
@@ -252,6 +266,7 @@ uint64_t bytes_of_layer(const ContextRule& rule, const AttentionShape& s, uint64
 }
 
 TEST(ContextRanks, ExchangeTheBytesOfTheFormula) {
+  const LayeredSource source(long_config(0));
   for (const ContextLayout& layout : {kTwo, kThreeZigzag, ContextLayout{{4}}, kByHeads}) {
     SCOPED_TRACE(name_of(layout));
     std::vector<uint64_t> sent(static_cast<size_t>(layout.ranks())), want(sent.size());
@@ -259,10 +274,10 @@ TEST(ContextRanks, ExchangeTheBytesOfTheFormula) {
     o.context = layout.rule;
     run_local_ranks(layout.ranks(), [&](std::shared_ptr<Transport> transport) {
       RankGroups groups(layout, transport);
-      RigOptions rig_options;
+      RigOptions rig_options{.source = &source};
       groups.join(rig_options);
       TrainRig rig(rig_options, o);
-      std::vector<Sample> samples = group_samples({1, 1, 300, 250}, 256, 3);
+      std::vector<Sample> samples = group_samples({1, 1, 300, 250}, 224, 3);
       store_logprobs(rig, samples);
       EXPECT_EQ(rig.trainer->step(with_advantages(samples)).micro_batches, 1);
       const auto rank = static_cast<size_t>(transport->rank());
