@@ -306,8 +306,8 @@ class BackwardPass {
     rows.to_heads({s.mixed, f_.heads.mixed, {1, {q * item_}}});
     b_.work.set_sum_width(2 * k);
     const AttentionBackwardArgs args{
-        shape,           attention_rule(config_, l), s.q,        kv_.layer(l), f_.heads.mixed,
-        s.lse,           b_.heads.d_mixed,           b_.heads.dqkv};
+        shape, attention_rule(config_, l), s.q,          kv_.layer(l), f_.heads.mixed,
+        s.lse, b_.heads.d_mixed,           b_.heads.dqkv};
     attend_backward(compute_, {args, b_.work, b_.attention});
     b_.work.for_each_part([&](int64_t first_row, int64_t count, const float* sums) {
       for (int64_t r = 0; r < count; ++r) {
@@ -342,14 +342,8 @@ class BackwardPass {
     AttentionShape shape = kv_.shape.layers[static_cast<size_t>(entry_of(l, p))];
     shape.heads *= b_.limits.head_ranks;
     shape.kv_heads *= b_.limits.head_ranks;
-    const RopeBackwardArgs args{shape,
-                                b_.dqkv,
-                                f_.places.data(),
-                                &model_.rope(l),
-                                b_.dqkv_rounded,
-                                n_,
-                                s.qkv ? &norms : nullptr,
-                                s.qkv,
+    const RopeBackwardArgs args{shape,           b_.dqkv, f_.places.data(),         &model_.rope(l),
+                                b_.dqkv_rounded, n_,      s.qkv ? &norms : nullptr, s.qkv,
                                 nullptr};
     const auto run = [&](float* q_grad, float* k_grad) {
       const BackwardWork& work = by_heads() ? no_sums_ : b_.work;

@@ -282,9 +282,12 @@ class Pass {
     const HeadNorm norms = head_norm(config_, weights_.layer(l));
     for_parts(l, all, [&](const Part& part) {
       const RopeKvArgs heads = heads_of(part, norms);
-      const AttentionArgs attention{shape_of(part), attention_rule(config_, l),
-                                    part.at.q,      kv_.layer(part.entry),
-                                    by_heads() ? b_.heads.mixed : part.at.mixed, part.at.lse};
+      const AttentionArgs attention{shape_of(part),
+                                    attention_rule(config_, l),
+                                    part.at.q,
+                                    kv_.layer(part.entry),
+                                    by_heads() ? b_.heads.mixed : part.at.mixed,
+                                    part.at.lse};
       attend(compute_, {attention, b_.work, batch_.decode ? &heads : nullptr, b_.attention});
       if (by_heads()) return_heads(part);
     });

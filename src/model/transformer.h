@@ -28,8 +28,8 @@ struct ForwardBatch {
   // Decode: every sequence has one row, its newest, and reads no key that another row of the batch
   // writes. Changes no bit, only how work is distributed.
   bool decode = false;
-  // If ranks divide the rows: ids and sequences are those of this rank, whose tables have the blocks
-  // of all positions. Null: they are all.
+  // If ranks divide the rows: ids and sequences are those of this rank, whose tables have the
+  // blocks of all positions. Null: they are all.
   const ContextBatch* context = nullptr;
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
   std::span<const SequenceRows> all_sequences() const {
@@ -49,8 +49,8 @@ struct BatchLimits {
   // `rows`: a multiple of kMlpRowUnit, with which no bit of values or fp32 gradients depends on it
   // on a CPU.
   int64_t mlp_rows;
-  bool decodes;      // batches may have ForwardBatch::decode
-  int64_t all_rows;  // of all ranks that divide a batch
+  bool decodes;            // batches may have ForwardBatch::decode
+  int64_t all_rows;        // of all ranks that divide a batch
   int64_t head_ranks = 1;  // which divide the heads of attention too
   int64_t all_blocks = 0;  // KV blocks of a batch, if they do
 };
@@ -59,11 +59,11 @@ constexpr int64_t kMlpRowUnit = 512;
 // Of ranks that divide heads: what belongs to all heads of a rank's rows besides the buffers of an
 // undivided batch, and what belongs to its heads of all rows. Null without such ranks.
 struct SharedHeads {
-  std::byte* q = nullptr;        // (N, H, W)
-  std::byte* kv = nullptr;       // blocks of this rank's rows
-  std::byte* mixed = nullptr;    // (rows of all, H / ranks, D)
-  float* d_mixed = nullptr;      // (rows of all, H / ranks, D)
-  float* dqkv = nullptr;         // (rows of all, (H + 2 KH) / ranks, D)
+  std::byte* q = nullptr;                   // (N, H, W)
+  std::byte* kv = nullptr;                  // blocks of this rank's rows
+  std::byte* mixed = nullptr;               // (rows of all, H / ranks, D)
+  float* d_mixed = nullptr;                 // (rows of all, H / ranks, D)
+  float* dqkv = nullptr;                    // (rows of all, (H + 2 KH) / ranks, D)
   std::byte *out = nullptr, *in = nullptr;  // of HeadExchange
 };
 

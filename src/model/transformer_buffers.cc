@@ -54,9 +54,8 @@ uint64_t max_bytes(const KvShape& kv, const Bytes& bytes) {
 
 // Of the largest layer.
 uint64_t exchange_bytes(const KvShape& kv, const BatchLimits& limits, uint64_t row_bytes) {
-  const uint64_t blocks = limits.all_blocks * max_bytes(kv, [](const AttentionShape& s) {
-                            return s.block_bytes();
-                          });
+  const uint64_t blocks =
+      limits.all_blocks * max_bytes(kv, [](const AttentionShape& s) { return s.block_bytes(); });
   return std::max(blocks, padded_rows(limits.rows) * row_bytes);
 }
 
@@ -274,8 +273,8 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
   if (limits.head_ranks == 1) return carver.plan.total_bytes();
   b.heads.d_mixed = carver.take<float>("d attention output of own heads",
                                        limits.all_rows * w.q / limits.head_ranks * 4);
-  b.heads.dqkv = carver.take<float>("d qkv of own heads",
-                                    limits.all_rows * w.qkv / limits.head_ranks * 4);
+  b.heads.dqkv =
+      carver.take<float>("d qkv of own heads", limits.all_rows * w.qkv / limits.head_ranks * 4);
   b.heads.out = carver.take("heads, out", rows * w.qkv * 4);
   b.heads.in = carver.take("heads, in", rows * w.qkv * 4);
   return carver.plan.total_bytes();

@@ -1,6 +1,7 @@
-// A packed batch whose rows several ranks divide. Each computes some rows of every op, and attention
-// of its rows reads keys of the others. A rank's rows are some chunks of the batch; ranks in order,
-// each with its chunks in order, give every row its place: those of one rank follow one another.
+// A packed batch whose rows several ranks divide. Each computes some rows of every op, and
+// attention of its rows reads keys of the others. A rank's rows are some chunks of the batch; ranks
+// in order, each with its chunks in order, give every row its place: those of one rank follow one
+// another.
 #pragma once
 #include <cstdint>
 #include <span>

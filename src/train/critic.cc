@@ -84,8 +84,7 @@ void Critic::values_of(std::span<const PackItem> items, std::span<const std::spa
   const Model& model = learner_.model();
   const PackRules rules = forward_rules(options_, model, ForwardOf::kOwn);
   for (const auto& values : out) std::ranges::fill(values, 0.0f);
-  for (const auto& some :
-       plan_micro_batches(part_of(items, ranks_.rank(), ranks_.size()), rules)) {
+  for (const auto& some : plan_micro_batches(part_of(items, ranks_.rank(), ranks_.size()), rules)) {
     micro_.fill(some, rules, WantedTokens::kGenerated);
     pass_.score_values(model, micro_, [&](const ValueChunk& chunk) {
       for (size_t i = 0; i < chunk.wanted.size(); ++i)
@@ -95,8 +94,7 @@ void Critic::values_of(std::span<const PackItem> items, std::span<const std::spa
   for (const auto& values : out) ranks_.fill(values);
 }
 
-std::vector<PackItem> Critic::part_of(std::span<const PackItem> items, int index,
-                                      int parts) const {
+std::vector<PackItem> Critic::part_of(std::span<const PackItem> items, int index, int parts) const {
   if (parts == 1) return {items.begin(), items.end()};
   const BatchRules& rules = options_.batch;
   const RankCut cut{.cost = rules.balance,
@@ -149,8 +147,7 @@ void Critic::minibatch(std::span<const PackItem> some, CriticMetrics& metrics) {
   non_finite_.clear();
   Model& model = learner_.model();
   const PackRules rules = training_rules(options_, model);
-  for (const auto& part :
-       plan_micro_batches(part_of(some, ranks_.part(), ranks_.parts()), rules)) {
+  for (const auto& part : plan_micro_batches(part_of(some, ranks_.part(), ranks_.parts()), rules)) {
     micro_.fill(part, rules, WantedTokens::kLoss);
     micro_.divide(options_.context, context_ranks_);
     metrics.micro_batches += ranks_.counts_part();

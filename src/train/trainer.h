@@ -67,7 +67,7 @@ struct TrainerTools {
   // TrainerSizes::gradients and gradient_scratch bytes of the device, of which only an update, from
   // its first micro-batch to its last optimizer step, and a load need the content; null: arenas.
   std::byte* gradients = nullptr;
-  DataRanks ranks = {};  // calls that train or score a batch are made by all of them together
+  DataRanks ranks = {};       // calls that train or score a batch are made by all of them together
   ContextRanks context = {};  // as many as StepOptions::context has, neighbours among `ranks`
 };
 

@@ -44,8 +44,7 @@ std::vector<PackItem> Trainer::Impl::part_of(std::span<const PackItem> some,
                                              const RankPart& part) const {
   if (part.count == 1) return {some.begin(), some.end()};
   const BatchRules& rules = options.batch;
-  return cut_over_ranks(
-      some,
+  return cut_over_ranks(some,
                         {.cost = rules.balance,
                          .hidden_size = model.config().hidden,
                          .whole_groups = rules.whole_groups,

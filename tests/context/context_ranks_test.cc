@@ -282,7 +282,8 @@ TEST(ContextRanks, ExchangeTheBytesOfTheFormula) {
       EXPECT_EQ(rig.trainer->step(with_advantages(samples)).micro_batches, 1);
       const auto rank = static_cast<size_t>(transport->rank());
       sent[rank] = groups.context().traffic().of(TrafficUse::kContext).sent;
-      const auto rows = static_cast<uint64_t>(make_pack_item(samples[0], 0, WantedTokens::kLoss).rows);
+      const auto rows =
+          static_cast<uint64_t>(make_pack_item(samples[0], 0, WantedTokens::kLoss).rows);
       const Longest longest = longest_of(samples[0], layout.rule, rig_options.context);
       for (const AttentionShape& shape : rig.model().kv_shape().layers)
         want[rank] += bytes_of_layer(layout.rule, shape, rows, longest);

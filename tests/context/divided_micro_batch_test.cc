@@ -1,5 +1,5 @@
-// The rows that a rank has of a micro-batch: every row and every wanted token is one rank's, a block
-// has rows of one rank, and no rank has more rows than buffers are planned for.
+// The rows that a rank has of a micro-batch: every row and every wanted token is one rank's, a
+// block has rows of one rank, and no rank has more rows than buffers are planned for.
 #include <gtest/gtest.h>
 
 #include <map>

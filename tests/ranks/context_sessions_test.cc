@@ -30,7 +30,8 @@ TEST(ContextSessions, TrainToEqualWeightsTwice) {
       {"parallel.context_kind=ulysses"},
       {"algo.advantage=gae", "critic.optimizer.lr=1e-3"},
       {"algo.kl.where=loss", "algo.kl.coef=0.1", "algo.policy_loss=gspo"},
-      {"trainer.recompute_granularity=full", "trainer.grad_dtype=bf16"}};
+      {"trainer.recompute_granularity=full", "trainer.recompute_method=uniform",
+       "trainer.recompute_num_layers=1", "trainer.grad_dtype=bf16"}};
   for (const auto& assignments : cases) {
     SCOPED_TRACE(assignments.empty() ? "" : assignments[0]);
     const OptionSet o = options_of(dir, 2, 1, 96, assignments);
@@ -116,8 +117,8 @@ TEST(ContextSessions, EachRankHoldsWhatItsPlanSays) {
 TEST(ContextSessions, ActivationsAreDivided) {
   const TempDir dir;
   const auto workspace = [&](int context) {
-    const MemoryPlan plan = plan_memory(options_of(dir, context, 1, 4096), real_fs(),
-                                        PlanUse::kTrain);
+    const MemoryPlan plan =
+        plan_memory(options_of(dir, context, 1, 4096), real_fs(), PlanUse::kTrain);
     return static_cast<double>(plan.train_workspace_bytes);
   };
   EXPECT_LT(workspace(4), 0.5 * workspace(1));
@@ -149,8 +150,8 @@ TEST(ContextSessions, RanksThatShareNoPromptsAreRefusedAPipeline) {
     o.set_assignment(option);
     const auto runtime = std::make_shared<Runtime>(o);
     const auto model = LoadedModel::open(runtime, o, PlanUse::kPipeline);
-    const Error e = expect_error(Code::kUnsupported,
-                                 [&] { check_for_use(*model, o, PlanUse::kPipeline); });
+    const Error e =
+        expect_error(Code::kUnsupported, [&] { check_for_use(*model, o, PlanUse::kPipeline); });
     EXPECT_EQ(e.key, std::string(option).substr(0, std::string(option).find('=')));
     EXPECT_EQ(e.other_key, "parallel.context");
   }
@@ -158,9 +159,8 @@ TEST(ContextSessions, RanksThatShareNoPromptsAreRefusedAPipeline) {
 
 TEST(ContextSessions, ABudgetOfARankThatIsTooSmallIsRefused) {
   const TempDir dir;
-  const Error e = expect_error(Code::kConflict, [&] {
-    plan_memory(options_of(dir, 2, 1, 20), real_fs(), PlanUse::kTrain);
-  });
+  const Error e = expect_error(
+      Code::kConflict, [&] { plan_memory(options_of(dir, 2, 1, 20), real_fs(), PlanUse::kTrain); });
   EXPECT_EQ(e.key, "trainer.max_tokens_per_device");
   EXPECT_TRUE(contains(e.message, "10 on each of 2 parallel.context ranks")) << e.message;
   EXPECT_EQ(e.expected, "0, or at least 16");

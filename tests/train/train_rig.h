@@ -81,8 +81,7 @@ class TrainRig {
     host_workspace = Arena("test host workspace", sizes.host_workspace);
     trainer = std::make_unique<Trainer>(
         model(), reference.get(), options, workspace.data(),
-        TrainerTools{
-            .host_workspace = host_workspace.data(), .ranks = ranks, .context = context});
+        TrainerTools{.host_workspace = host_workspace.data(), .ranks = ranks, .context = context});
     if (teacher == nullptr) return;
     row_teacher.emplace(*teacher, options,
                         RowTeacher::Memory{workspace.data(), workspace.data() + kept_offset},

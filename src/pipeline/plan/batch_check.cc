@@ -22,12 +22,11 @@ void check_budget(const TokenOption& budget, int64_t longest, Violations& v, boo
   const auto& [key, tokens, ranks] = budget;
   const int64_t rows = last_row ? longest : longest - 1, least = (rows + ranks - 1) / ranks;
   if (tokens == 0 || tokens >= least) return;
-  const std::string is =
-      str(key, " is ", tokens, ranks > 1 ? str(" on each of ", ranks, " parallel.context ranks") : "");
+  const std::string is = str(
+      key, " is ", tokens, ranks > 1 ? str(" on each of ", ranks, " parallel.context ranks") : "");
   if (cut) {
-    v.add(conflict(
-              key, "trainer.seq_len",
-              str(is, ", but trainer.oversize = cut leaves samples of up to ", rows, " rows"))
+    v.add(conflict(key, "trainer.seq_len",
+                   str(is, ", but trainer.oversize = cut leaves samples of up to ", rows, " rows"))
               .with_expected(str("0, or at least ", least)));
     return;
   }
@@ -44,9 +43,9 @@ void check_roles(const Settings& settings, int64_t longest, Violations& v) {
   if (!cut) check_budget({"reward.forward_max_tokens_per_device", reward}, longest, v, true);
   if (has_critic(settings)) {
     const CriticSettings& critic = settings.critic;
-    check_budget({"critic.max_tokens_per_device", critic.max_tokens_per_device,
-                  settings.parallel.context},
-                 longest, v, false, cut);
+    check_budget(
+        {"critic.max_tokens_per_device", critic.max_tokens_per_device, settings.parallel.context},
+        longest, v, false, cut);
     check_budget({"critic.forward_max_tokens_per_device", critic.forward_max_tokens_per_device},
                  longest, v, false, cut);
   }

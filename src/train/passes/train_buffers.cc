@@ -138,15 +138,15 @@ ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
   plan.add_region("backward buffers", backward);
   plan.add_region("head buffers beyond backward",
                   bytes_beyond(head, backward - head_offset(s, rows)));
-  plan.add_region("training KV", kv_bytes(training_kv(train_kv(s.kv, o), o.activations), all_kv_blocks(s, o)));
+  plan.add_region("training KV",
+                  kv_bytes(training_kv(train_kv(s.kv, o), o.activations), all_kv_blocks(s, o)));
   const uint64_t beyond = bytes_beyond(ScoringBuffers::bytes(s, o), plan.total_bytes());
   if (beyond != 0) plan.add_region("log-probs beyond training", beyond);
   return plan;
 }
 
 uint64_t train_host_bytes(const TrainShape& s, const StepOptions& o) {
-  return SavedActivations::host_bytes(s.config, o.own_train_rows(s.kv.block_size()),
-                                      o.activations);
+  return SavedActivations::host_bytes(s.config, o.own_train_rows(s.kv.block_size()), o.activations);
 }
 
 uint64_t ScoringBuffers::bytes(const TrainShape& s, const StepOptions& o) {
@@ -176,7 +176,8 @@ TrainBuffers::TrainBuffers(const TrainShape& s, const StepOptions& o, const Aren
       head(s.config, s.compute(), trained_head_rows(s, o), true,
            region(plan, memory.device, kBackward) + backward.free_before),
       d_hidden(backward.d_normed),
-      kv{training_kv(train_kv(s.kv, o), o.activations), region(plan, memory.device, kKv), all_kv_blocks(s, o)},
+      kv{training_kv(train_kv(s.kv, o), o.activations), region(plan, memory.device, kKv),
+         all_kv_blocks(s, o)},
       scoring(s, o, memory.device) {}
 
 }  // namespace rl

@@ -37,8 +37,8 @@ class DataRanks {
   int rank() const { return group_ != nullptr ? group_->rank() : 0; }
   int size() const { return group_ != nullptr ? group_->size() : 1; }
   bool alone() const { return size() == 1; }
-  // Of the parts of a batch that is trained on, this rank's; and whether it counts what the ranks of
-  // that part all have.
+  // Of the parts of a batch that is trained on, this rank's; and whether it counts what the ranks
+  // of that part all have.
   int part() const { return rank() / ranks_of_part_; }
   int parts() const { return size() / ranks_of_part_; }
   bool counts_part() const { return rank() % ranks_of_part_ == 0; }
