@@ -584,11 +584,12 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
 
 /* ---- ranks ---- */
 
-/* A run of parallel.data, parallel.tensor or parallel.pipeline > 1 has as many ranks as their
- * product in one process, numbered from 0. Each rank is a runtime with threads, arenas and a memory
- * budget of its own, and has its own model, engines, trainer and pipeline. Ranks of parallel.data
- * share the work of a training step: each is given the same whole batch, trains on its part of
- * every minibatch, and afterwards has the same weights as the others, bit for bit.
+/* A run of parallel.data, parallel.context, parallel.tensor or parallel.pipeline > 1 has as many
+ * ranks as their product in one process, numbered from 0. Each rank is a runtime with threads,
+ * arenas and a memory budget of its own, and has its own model, engines, trainer and pipeline.
+ * Ranks of parallel.data share the work of a training step: each is given the same whole batch,
+ * trains on its part of every minibatch, and afterwards has the same weights as the others, bit for
+ * bit.
  *
  * rl_trainer_step, rl_trainer_backward and their variants are calls that the ranks make together:
  * all of them, in the same order, with trainers of the same options, each rank on a thread of its
@@ -614,6 +615,10 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * the ranks r % D + D * i the whole of it. These too make all calls that compute with it together,
  * and all that is said above of ranks that divide a model holds for them; a weight is whole, on the
  * stage that has its layer. rl_model_digest is of a stage's weights.
+ *
+ * With parallel.context = C, ranks C * i to C * i + C - 1 train on the same part of a minibatch and
+ * divide the rows of its micro-batches. They make the calls together that ranks of parallel.data
+ * do, and share gradients, checkpoints and prompts with them.
  *
  * A batch that one rank refuses is refused by all, and nothing has changed. When the pipeline of a
  * rank is stopped, the others end before their next step. What fails on one rank later, such as a

@@ -22,8 +22,15 @@ inline constexpr size_t kNumCollectives = 7;
 const char* collective_name(Collective collective);
 
 // What calls are for.
-enum class TrafficUse : uint8_t { kOther, kGradients, kParameters, kStates, kActivations };
-inline constexpr size_t kNumTrafficUses = 5;
+enum class TrafficUse : uint8_t {
+  kOther,
+  kGradients,
+  kParameters,
+  kStates,
+  kActivations,
+  kContext
+};
+inline constexpr size_t kNumTrafficUses = 6;
 
 struct TrafficBytes {
   uint64_t sent = 0, received = 0;

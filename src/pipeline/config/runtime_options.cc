@@ -69,8 +69,12 @@ int thread_count_of(const Settings& settings) {
 }
 
 int rank_count_of(const Settings& settings) {
-  const ParallelSettings& parallel = settings.parallel;
-  return static_cast<int>(parallel.data * parallel.tensor * parallel.pipeline);
+  const ParallelSettings& p = settings.parallel;
+  return static_cast<int>(p.data * p.context * p.tensor * p.pipeline);
+}
+
+int data_rank_count_of(const Settings& settings) {
+  return static_cast<int>(settings.parallel.data * settings.parallel.context);
 }
 
 TensorSplit tensor_split_from(const Settings& settings, int rank) {

@@ -228,7 +228,10 @@ ParallelDevicesSettings::ParallelDevicesSettings(const OptionSet& options)
       trainer(options.get_i64_list("parallel.devices.trainer")) {}
 
 ParallelSettings::ParallelSettings(const OptionSet& options)
-    : data(options.get_i64("parallel.data")),
+    : context(options.get_i64("parallel.context")),
+      context_kind(choice_of<ParallelContextKind>(options, "parallel.context_kind")),
+      context_zigzag(options.get_bool("parallel.context_zigzag")),
+      data(options.get_i64("parallel.data")),
       pipeline(options.get_i64("parallel.pipeline")),
       pipeline_first_layers(options.get_i64("parallel.pipeline_first_layers")),
       pipeline_last_layers(options.get_i64("parallel.pipeline_last_layers")),

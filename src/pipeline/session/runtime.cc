@@ -37,6 +37,7 @@ RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int r
   check_host_ranks(settings, of_host.get(), size);
   if (size == 1) return {};
   const MeshSizes sizes{.tensor = static_cast<int>(settings.parallel.tensor),
+                        .context = static_cast<int>(settings.parallel.context),
                         .data = static_cast<int>(settings.parallel.data),
                         .pipeline = static_cast<int>(settings.parallel.pipeline)};
   const int64_t timeout_ns = settings.comm.timeout_ns;
@@ -85,7 +86,8 @@ std::shared_ptr<Runtime> Runtime::make_rank(int rank) const {
   }
   if (ranks_.run() == nullptr) {
     throw Error(Code::kFailedPrecondition,
-                "the run has one rank: parallel.data, parallel.tensor and parallel.pipeline are 1")
+                "the run has one rank: parallel.data, parallel.tensor, parallel.context and "
+                "parallel.pipeline are 1")
         .with_key("parallel.data");
   }
   RuntimeSeams seams;

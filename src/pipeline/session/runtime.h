@@ -66,11 +66,7 @@ class Runtime {
   DataRanks data_ranks() { return ranks_.data(); }
   TensorRanks tensor_ranks() { return ranks_.tensor(); }
   StageRanks stage_ranks() { return ranks_.stages(); }
-  // What this rank has exchanged with those that share batches and with other stages.
-  Traffic traffic() {
-    Traffic all = data_ranks().traffic();
-    return all += stage_ranks().traffic();
-  }
+  ContextRanks context_ranks() { return ranks_.context(); }
   std::shared_ptr<Runtime> make_rank(int rank) const;
   Logger& logger() { return logger_; }
   Tracer& tracer() { return tracer_; }

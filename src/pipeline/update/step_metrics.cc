@@ -127,6 +127,7 @@ MetricList traffic_metrics(const Traffic& traffic) {
   set("comm/gradient_bytes", traffic.of(TrafficUse::kGradients).sent);
   set("comm/parameter_bytes", traffic.of(TrafficUse::kParameters).sent);
   set("comm/activation_bytes", traffic.of(TrafficUse::kActivations).sent);
+  set("comm/context_bytes", traffic.of(TrafficUse::kContext).sent);
   return out;
 }
 
