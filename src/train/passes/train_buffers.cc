@@ -123,7 +123,8 @@ ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
   plan.add_region("head buffers beyond backward",
                   bytes_beyond(head, backward - head_offset(s, rows)));
   plan.add_region("training KV", kv_bytes(training_kv(s.kv, o.activations), all_kv_blocks(s, o)));
-  plan.add_region("micro-batches of a stage", StageBuffers::bytes(s, o));
+  if (s.config.stage.divides())
+    plan.add_region("micro-batches of a stage", StageBuffers::bytes(s, o));
   const uint64_t beyond = bytes_beyond(ScoringBuffers::bytes(s, o), plan.total_bytes());
   if (beyond != 0) plan.add_region("log-probs beyond training", beyond);
   return plan;
@@ -161,7 +162,7 @@ TrainBuffers::TrainBuffers(const TrainShape& s, const StepOptions& o, const Aren
            region(plan, memory.device, kBackward) + backward.free_before),
       d_hidden(backward.d_normed),
       kv{training_kv(s.kv, o.activations), region(plan, memory.device, kKv), all_kv_blocks(s, o)},
-      stage(s, o, region(plan, memory.device, kStage)),
+      stage(s, o, s.config.stage.divides() ? region(plan, memory.device, kStage) : nullptr),
       scoring(s, o, memory.device) {}
 
 }  // namespace rl
