@@ -140,7 +140,8 @@ ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
                   bytes_beyond(head, backward - head_offset(s, rows)));
   plan.add_region("training KV",
                   kv_bytes(training_kv(train_kv(s.kv, o), o.activations), all_kv_blocks(s, o)));
-  plan.add_region("micro-batches of a stage", StageBuffers::bytes(s, o));
+  if (s.config.stage.divides())
+    plan.add_region("micro-batches of a stage", StageBuffers::bytes(s, o));
   const uint64_t beyond = bytes_beyond(ScoringBuffers::bytes(s, o), plan.total_bytes());
   if (beyond != 0) plan.add_region("log-probs beyond training", beyond);
   return plan;
@@ -179,7 +180,7 @@ TrainBuffers::TrainBuffers(const TrainShape& s, const StepOptions& o, const Aren
       d_hidden(backward.d_normed),
       kv{training_kv(train_kv(s.kv, o), o.activations), region(plan, memory.device, kKv),
          all_kv_blocks(s, o)},
-      stage(s, o, region(plan, memory.device, kStage)),
+      stage(s, o, s.config.stage.divides() ? region(plan, memory.device, kStage) : nullptr),
       scoring(s, o, memory.device) {}
 
 }  // namespace rl
