@@ -57,7 +57,7 @@ std::vector<Outcome> train_on(const ContextLayout& layout, const RigOptions& rig
 }
 
 // Of sums in another order; in bf16 each rank rounds the gradients of its part of a sum's operands.
-double bound_of(Dtype compute) { return compute == Dtype::kF32 ? 1e-6 : 5e-3; }
+double bound_of(Dtype compute) { return compute == Dtype::kF32 ? 1e-6 : 1e-3; }
 
 void expect_near(const Outcome& ranks, const Outcome& one, double bound) {
   EXPECT_LT(relative_l2(ranks.gradients, one.gradients), bound);

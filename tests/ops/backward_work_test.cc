@@ -240,7 +240,7 @@ void meet(RankWork& r, std::map<std::pair<int64_t, int64_t>, int>& met) {
 // Cuts anywhere, also within prompts, and two chunks for a rank.
 TEST(BackwardWork, RanksThatDivideRowsMeetEveryKeyOnce) {
   std::mt19937 rng(6);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 30; ++round) {
     Batch batch;
     for (unsigned group = 0, groups = 1 + rng() % 3; group < groups; ++group) {
       const auto prefix_sequence = static_cast<int32_t>(batch.sequences.size());
