@@ -27,6 +27,8 @@ Dtype compute_dtype_of(const Settings& settings, const Device& device = cpu_devi
 int thread_count_of(const Settings& settings);
 // parallel.tensor * parallel.data.
 int rank_count_of(const Settings& settings);
+// Error(kOutOfRange) unless the run has a rank of the number comm.rank.
+void require_rank_of_run(const Settings& settings);
 // What a rank of that number among those of parallel.tensor has of a model's layers.
 // Error(kConflict) unless parallel.reduction_parts is a multiple of parallel.tensor.
 TensorSplit tensor_split_from(const Settings& settings, int rank);

@@ -125,26 +125,21 @@ void refuse_own_engine(const OptionSet& options, Violations& violations) {
   }
 }
 
-// Each rank generates the groups of some ordinals of data.path, and none is replaced.
+// Ranks draw their prompts from data.path. Those of parallel.data generate the groups of some
+// ordinals each, and none is replaced.
 void refuse_with_ranks(const Settings& settings, Violations& violations) {
-  if (settings.parallel.tensor > 1) {
-    violations.add(Error(Code::kUnsupported,
-                         str("parallel.tensor is ", settings.parallel.tensor,
-                             ", but the loops of pipelines do not generate together in this build; "
-                             "engines and trainers of a host's own loop do"))
-                       .with_key("parallel.tensor")
-                       .with_expected("1"));
-  }
-  const int64_t ranks = settings.parallel.data;
-  if (ranks == 1) return;
+  const ParallelSettings& parallel = settings.parallel;
+  const char* const axis = parallel.data > 1 ? "parallel.data" : "parallel.tensor";
+  const int64_t ranks = parallel.data > 1 ? parallel.data : parallel.tensor;
   const auto refuse = [&](const char* key, const char* why) {
-    violations.add(Error(Code::kUnsupported, str("parallel.data is ", ranks, ", but ", why))
+    violations.add(Error(Code::kUnsupported, str(axis, " is ", ranks, ", but ", why))
                        .with_key(key)
-                       .with_other_key("parallel.data"));
+                       .with_other_key(axis));
   };
-  if (settings.data.path.empty()) {
+  if (ranks > 1 && settings.data.path.empty()) {
     refuse("data.path", "data.path is empty: ranks draw their prompts from one file");
   }
+  if (parallel.data == 1) return;
   if (settings.pipeline.filter != PipelineFilter::kNone) {
     refuse("pipeline.filter", "pipeline.filter would replace groups of one rank");
   }
