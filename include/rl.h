@@ -598,18 +598,26 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * other calls are a rank's own.
  *
  * One rule says which rank does what exists once: a sample belongs to the rank whose engine
- * generates it, which sends its events and is given its scores and replies; everything else is rank
- * 0's. It evaluates, writes the files of a run, saves models and checkpoints, and has the metrics
- * in its RL_EVENT_STEP, which on other ranks has none. rl_pipeline_checkpoint and
- * rl_pipeline_request_eval are RL_FAILED_PRECONDITION there. A checkpoint is the same for any
- * number of ranks, and every rank loads it.
+ * generates it, which sends its events and is given its scores and replies; of ranks that divide a
+ * model, and generate it together, to the first. Everything else is rank 0's: it evaluates, writes
+ * the files of a run, saves models and checkpoints, and has the metrics in its RL_EVENT_STEP, which
+ * on other ranks has none. rl_pipeline_checkpoint and rl_pipeline_evaluate are
+ * RL_FAILED_PRECONDITION there. A checkpoint is the same for any number of ranks, and every rank
+ * loads it.
  *
  * With parallel.tensor = T, ranks T * i to T * i + T - 1 divide the layers of one model. They make
  * all calls that compute with it together, with the same arguments: also rl_engine_step,
  * rl_model_forward, publications, rl_model_save, rl_trainer_save and what sets weights. Their
  * engines are given the same requests and have the same samples, and none has a thread of its own
  * (engine.thread). The first of them writes what they save. A weight that is divided has its pieces
- * by name, as "model.layers.0.mlp.up_proj.weight.part1". They have no pipelines.
+ * by name, as "model.layers.0.mlp.up_proj.weight.part1".
+ *
+ * Pipelines of ranks T * i to T * i + T - 1 generate the same samples. What the host of the first
+ * one gives it, and when it misses a deadline, the others learn in the order of its loop, so that
+ * they never part; rl_pipeline_score and rl_pipeline_reply are RL_FAILED_PRECONDITION on them, and
+ * they have neither score nor turn events. Custom functions are called on every rank and must
+ * return the same. rl_pipeline_checkpoint is RL_UNSUPPORTED while they run, and rl_model_save is
+ * RL_BUSY. After the end of all, ranks 0 to T - 1 make both calls together.
  *
  * With parallel.pipeline = S and parallel.data = D, rank r has stage r / D of the model, and with
  * the ranks r % D + D * i the whole of it. These too make all calls that compute with it together,
@@ -3056,7 +3064,7 @@ typedef struct rl_transport {
   void* user_data;       /* what the functions below get */
   rl_destroy_fn destroy; /* ends user_data; may be NULL */
   uint32_t rank;         /* of this runtime, from 0 */
-  uint32_t num_ranks;    /* parallel.data */
+  uint32_t num_ranks;    /* parallel.tensor * parallel.data */
   rl_exchange_fn exchange;
   rl_abandon_fn abandon;
   rl_transport_describe_fn describe; /* may be NULL: codes are errno values */

@@ -1,10 +1,12 @@
 /* 4_grpo: trains a model by GRPO on questions whose answer is an integer. librl drives the loop,
  * this host rewards: 1 when the last integer of an answer is the one in the row's tag, else 0.
  * Held-out rows are answered greedily before and after. Ctrl-C ends the run with a checkpoint;
- * --resume goes on from the newest one. With --ranks the work is shared by so many ranks. New here:
- * rl_pipeline_*, rl_event_sample, rl_model_save, rl_runtime_create_rank. */
+ * --resume goes on from the newest one. With --ranks the work is shared by so many ranks, each of
+ * which parallel.tensor divides further. New here: rl_pipeline_*, rl_event_sample, rl_model_save,
+ * rl_runtime_create_rank. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,9 +40,9 @@ typedef struct {
   rl_pipeline* pipeline; /* of the first rank, which alone has metrics and files */
   int stopping, on_terminal, num_evals;
   double start_s, first_step_end_s, eval_before_s, accuracy_before, accuracy_after, logprob_diff;
-  double series[NUM_SERIES][MAX_STEPS]; /* of every step of this process */
-  size_t num_steps, num_ranks;
-  uint64_t step, num_answers, rewarded; /* steps done; answers of a step; rewards given in it */
+  double series[NUM_SERIES][MAX_STEPS];   /* of every step of this process */
+  size_t num_steps, num_ranks, num_parts; /* parts: ranks that divide the model */
+  uint64_t step, num_answers, rewarded;   /* steps done; answers of a step; rewards given in it */
 } run;
 
 static const char usage[] =
@@ -189,10 +191,44 @@ static void on_event(run* r, rl_pipeline* pipeline, const rl_event* event) {
   fflush(stdout);
 }
 
+/* A rank's part of a call that those which divide the model make together. */
+typedef struct {
+  rank* of;
+  const char* model_dir; /* NULL: of a checkpoint */
+  rl_bytes* path;
+  rl_status status;
+  rl_error* error;
+  pthread_t thread;
+} part;
+
+static void* save_part(void* data) {
+  part* const p = data;
+  p->status = p->model_dir == NULL
+                  ? rl_pipeline_checkpoint(p->of->pipeline, -1, &p->path, &p->error)
+                  : rl_model_save(p->of->model, p->model_dir, RL_NUL_TERMINATED, RL_DTYPE_BF16,
+                                  RL_SAVE_REPLACE, &p->error);
+  return NULL;
+}
+
+/* Saves the model, or with NULL a checkpoint, whose path it returns. */
+static rl_bytes* save(run* r, const char* model_dir) {
+  static part parts[MAX_RANKS];
+  for (size_t i = 0; i < r->num_parts; ++i) {
+    parts[i] = (part){.of = &r->ranks[i], .model_dir = model_dir};
+    if (pthread_create(&parts[i].thread, NULL, save_part, &parts[i]) != 0) exit(1);
+  }
+  for (size_t i = 0; i < r->num_parts; ++i) {
+    pthread_join(parts[i].thread, NULL);
+    err = parts[i].error;
+    check(parts[i].status);
+    if (i > 0) rl_bytes_release(parts[i].path);
+  }
+  return parts[0].path;
+}
+
 /* Serves the pipelines until they end. Ctrl-C gives the current step up and writes a checkpoint. */
 static void serve(run* r) {
   rl_event* event = NULL;
-  rl_bytes* path = NULL;
   const int64_t wait_ns = r->num_ranks > 1 ? 1000000 : 100000000;
   for (size_t i = 0, left = r->num_ranks; left > 0; i = (i + 1) % r->num_ranks) {
     rank* const own = &r->ranks[i];
@@ -205,7 +241,7 @@ static void serve(run* r) {
     if (interrupted && !r->stopping++) rl_pipeline_stop(r->pipeline, 0, NULL);
   }
   if (!r->stopping) return;
-  check(rl_pipeline_checkpoint(r->pipeline, -1, &path, &err));
+  rl_bytes* const path = save(r, NULL);
   printf("stopped after step %" PRIu64 ": %s\n", r->step, (const char*)rl_bytes_data(path));
   rl_bytes_release(path);
 }
@@ -273,13 +309,13 @@ static void create_ranks(run* r, const rl_options* options) {
   r->pipeline = r->ranks[0].pipeline;
 }
 
-/* Ends them. Whether all have the weights of this digest. */
-static int end_ranks(run* r, uint64_t digest) {
+/* Ends them. Whether all with the same part of the model have the same weights. */
+static int end_ranks(run* r) {
+  uint64_t digests[MAX_RANKS];
   int same = 1;
   for (size_t i = 0; i < r->num_ranks; ++i) {
-    uint64_t own = 0;
-    check(rl_model_digest(r->ranks[i].model, &own, &err));
-    same = same && own == digest;
+    check(rl_model_digest(r->ranks[i].model, &digests[i], &err));
+    same = same && digests[i] == digests[i % r->num_parts];
     rl_pipeline_destroy(r->ranks[i].pipeline);
     rl_model_destroy(r->ranks[i].model);
     rl_runtime_destroy(r->ranks[i].runtime);
@@ -307,8 +343,9 @@ int main(int argc, char** argv) {
   /* Options and objects. */
   check(rl_options_create(&options, &err));
   configure(options, &a);
-  r.num_ranks = get(options, "parallel.data");
-  if (r.num_ranks > MAX_RANKS) return fputs("4_grpo: --ranks must be 1 to 64\n", stderr), 2;
+  r.num_parts = get(options, "parallel.tensor");
+  r.num_ranks = get(options, "parallel.data") * r.num_parts;
+  if (r.num_ranks > MAX_RANKS) return fputs("4_grpo: there are at most 64 ranks\n", stderr), 2;
   create_ranks(&r, options);
   model = r.ranks[0].model;
   rl_pipeline_stats_init(&stats, sizeof stats);
@@ -326,8 +363,7 @@ int main(int argc, char** argv) {
   if (a.eval != NULL) check(rl_pipeline_evaluate(r.pipeline, &err));
   for (size_t i = 0; i < r.num_ranks; ++i) check(rl_pipeline_start(r.ranks[i].pipeline, &err));
   serve(&r);
-  check(rl_model_save(model, join(a.out, "model"), RL_NUL_TERMINATED, RL_DTYPE_BF16,
-                      RL_SAVE_REPLACE, &err));
+  save(&r, join(a.out, "model"));
   check(rl_model_digest(model, &digest, &err));
   write_summary(&r, &a, &info, digest, get(options, "runtime.seed"));
   check(rl_pipeline_write_report(r.pipeline, NULL, join(a.out, "report.html"), RL_NUL_TERMINATED,
@@ -338,7 +374,7 @@ int main(int argc, char** argv) {
   if (!good) fprintf(stderr, "4_grpo: steps are missing or log-probs differ\n");
 
   /* End. */
-  if (!end_ranks(&r, digest)) good = 0, fprintf(stderr, "4_grpo: the weights of ranks differ\n");
+  if (!end_ranks(&r)) good = 0, fprintf(stderr, "4_grpo: the weights of ranks differ\n");
   rl_plan_release(plan);
   rl_options_destroy(options);
   return good ? 0 : 1;

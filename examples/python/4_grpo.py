@@ -3,7 +3,7 @@
 does, section by section. librl drives the loop, this host rewards: 1 when the last integer of an
 answer is the one in the row's tag, else 0. Held-out rows are answered greedily before and after.
 Ctrl-C ends the run with a checkpoint; --resume goes on. With --ranks so many ranks share the work,
-each on a thread of its own."""
+each on a thread of its own, and parallel.tensor divides each further."""
 import argparse
 import json
 import os
@@ -14,6 +14,7 @@ import statistics
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import rl
 
@@ -123,11 +124,9 @@ class Run:
         sys.stdout.flush()
 
     def serve(self):
-        """Serves the pipeline until it ends; after Ctrl-C it writes a checkpoint."""
+        """Serves the pipeline until it ends."""
         for event in self.pipeline:
             self.on_event(event)
-        if self.stopping:
-            print(f"stopped after step {self.step}: {self.pipeline.checkpoint()}")
 
     def on_interrupt(self, number, frame):
         """Gives the current step up. Python runs this between calls, also within a wait."""
@@ -166,6 +165,12 @@ class Rank:
             thing.close()
 
 
+def together(ranks, call):
+    """A call that ranks which divide a model make together; what it returns on the first."""
+    with ThreadPoolExecutor(len(ranks)) as pool:
+        return list(pool.map(call, ranks))[0]
+
+
 # ---- summary ----
 
 
@@ -201,7 +206,10 @@ def main():
     # Options and objects.
     options = configured(a)
     first = Rank(options)
-    others = [Rank(options, first, number) for number in range(1, options["parallel.data"])]
+    num_parts = options["parallel.tensor"]
+    num_ranks = num_parts * options["parallel.data"]
+    others = [Rank(options, first, number) for number in range(1, num_ranks)]
+    ranks = [first] + others
     model, pipeline = first.model, first.pipeline
     plan = pipeline.plan()
     num_answers = options["pipeline.samples_per_prompt"] * options["pipeline.prompts_per_step"]
@@ -217,13 +225,17 @@ def main():
     run.serve()
     for rank in others:
         rank.thread.join()
-    model.save(a.out + "/model", replace=True)
+    if run.stopping:
+        path = together(ranks[:num_parts], lambda rank: rank.pipeline.checkpoint())
+        print(f"stopped after step {run.step}: {path}")
+    together(ranks[:num_parts], lambda rank: rank.model.save(a.out + "/model", replace=True))
     write_summary(run, a.out, plan.info, model.digest, options["runtime.seed"])
     pipeline.write_report(a.out + "/report.html")
 
     # Check.
     good = (run.stopping or run.step == options["pipeline.total_steps"]) and not run.diff
-    same = all(rank.model.digest == model.digest and not rank.error for rank in others)
+    same = all(rank.model.digest == ranks[i % num_parts].model.digest and not rank.error
+               for i, rank in enumerate(ranks))
 
     # End.
     plan.close()

@@ -32,6 +32,10 @@ void TensorRanks::gather_bytes(std::span<std::byte> pieces) const {
   if (size() > 1 && !pieces.empty()) group_->all_gather(values_of(pieces));
 }
 
+void TensorRanks::broadcast_bytes(std::span<std::byte> bytes) const {
+  if (size() > 1 && !bytes.empty()) group_->broadcast(values_of(bytes), 0);
+}
+
 std::vector<double> TensorRanks::gather(const std::vector<double>& own) const {
   if (size() == 1) return own;
   std::vector<double> all(own.size() * static_cast<size_t>(size()));

@@ -53,6 +53,8 @@ class TensorRanks {
   const float* sum(Compute& compute, const PartSums& parts) const;
   // Each rank has a piece of the bytes, all alike; afterwards every one has all pieces.
   void gather_bytes(std::span<std::byte> pieces) const;
+  // Afterwards all ranks have the bytes of the first one.
+  void broadcast_bytes(std::span<std::byte> bytes) const;
   // A value of each part that this rank has; returns those of all parts.
   std::vector<double> gather(const std::vector<double>& own) const;
   // The array of one rank that has all parts, from those of ranks that have some of them each, in

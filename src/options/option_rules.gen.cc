@@ -914,6 +914,8 @@ constexpr OptionCondition kConditions_comm_backend_and_parallel_data[] = {
      "", "", ""},
     {"parallel.data", OptionCondition::kIs,
      "1", "", ""},
+    {"parallel.tensor", OptionCondition::kIs,
+     "1", "", ""},
 };
 constexpr OptionCondition kConditions_comm_backend_and_parallel_data_2[] = {
     {"comm.backend", OptionCondition::kIs,
@@ -923,7 +925,7 @@ constexpr OptionCondition kConditions_comm_backend_and_parallel_data_2[] = {
 };
 constexpr OptionCondition kConditions_comm_backend_and_parallel_tensor[] = {
     {"comm.backend", OptionCondition::kIs,
-     "gloo", "", ""},
+     "nccl", "", ""},
     {"parallel.tensor", OptionCondition::kIsNot,
      "1", "", ""},
 };
@@ -932,10 +934,6 @@ constexpr OptionCondition kConditions_comm_rank_and_comm_backend[] = {
      "", "", ""},
     {"comm.backend", OptionCondition::kIsNot,
      "gloo", "", ""},
-};
-constexpr OptionCondition kConditions_comm_rank_and_parallel_data[] = {
-    {"comm.rank", OptionCondition::kAtLeast,
-     "", "parallel.data", ""},
 };
 constexpr OptionCondition kConditions_comm_rendezvous_and_comm_backend[] = {
     {"comm.rendezvous", OptionCondition::kChanged,
@@ -1559,18 +1557,6 @@ constexpr OptionCondition kConditions_parallel_tensor_and_model_compute_copies[]
     {"model.compute_copies", OptionCondition::kIsNot,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_tensor_and_model_freeze[] = {
-    {"parallel.tensor", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"model.freeze", OptionCondition::kChanged,
-     "", "", ""},
-};
-constexpr OptionCondition kConditions_parallel_tensor_and_model_train_only[] = {
-    {"parallel.tensor", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"model.train_only", OptionCondition::kChanged,
-     "", "", ""},
-};
 constexpr OptionCondition kConditions_parallel_tensor_and_runtime_device[] = {
     {"parallel.tensor", OptionCondition::kIsNot,
      "1", "", ""},
@@ -1861,6 +1847,12 @@ constexpr OptionCondition kConditions_pipeline_record_path_and_parallel_data[] =
     {"parallel.data", OptionCondition::kIsNot,
      "1", "", ""},
 };
+constexpr OptionCondition kConditions_pipeline_record_path_and_parallel_tensor[] = {
+    {"pipeline.record_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.tensor", OptionCondition::kIsNot,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_record_path_and_pipeline_replay_path[] = {
     {"pipeline.record_path", OptionCondition::kChanged,
      "", "", ""},
@@ -1905,6 +1897,12 @@ constexpr OptionCondition kConditions_pipeline_replay_path_and_parallel_data[] =
     {"pipeline.replay_path", OptionCondition::kChanged,
      "", "", ""},
     {"parallel.data", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_replay_path_and_parallel_tensor[] = {
+    {"pipeline.replay_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.tensor", OptionCondition::kIsNot,
      "1", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_replay_path_and_pipeline_turns[] = {
@@ -2890,7 +2888,7 @@ constexpr OptionRule kRules[] = {
      kConditions_comm_backend_and_comm_rendezvous, 2,
      "comm.backend = gloo needs comm.rendezvous, where its processes meet"},
     {"comm.backend", "parallel.data",
-     kConditions_comm_backend_and_parallel_data, 2,
+     kConditions_comm_backend_and_parallel_data, 3,
      "comm.backend = {comm.backend} has no effect while parallel.data is {parallel.data}"},
     {"comm.backend", "parallel.data",
      kConditions_comm_backend_and_parallel_data_2, 2,
@@ -2898,14 +2896,11 @@ constexpr OptionRule kRules[] = {
      "is {parallel.data}"},
     {"comm.backend", "parallel.tensor",
      kConditions_comm_backend_and_parallel_tensor, 2,
-     "comm.backend is gloo, but in this build the ranks of parallel.tensor = {parallel.tensor} "
-     "are threads of one process"},
+     "comm.backend is nccl, which is for GPUs, but ranks have none in this build: "
+     "parallel.tensor is {parallel.tensor}"},
     {"comm.rank", "comm.backend",
      kConditions_comm_rank_and_comm_backend, 2,
      "comm.rank = {comm.rank} has no effect while comm.backend is {comm.backend}"},
-    {"comm.rank", "parallel.data",
-     kConditions_comm_rank_and_parallel_data, 1,
-     "comm.rank is {comm.rank}, but parallel.data is {parallel.data}"},
     {"comm.rendezvous", "comm.backend",
      kConditions_comm_rendezvous_and_comm_backend, 2,
      "comm.rendezvous = {comm.rendezvous} has no effect while comm.backend is {comm.backend}"},
@@ -3297,14 +3292,6 @@ constexpr OptionRule kRules[] = {
      "parallel.tensor is {parallel.tensor}, but with model.compute_copies = "
      "{model.compute_copies} each rank would choose for itself whether it generates or trains "
      "next"},
-    {"parallel.tensor", "model.freeze",
-     kConditions_parallel_tensor_and_model_freeze, 2,
-     "parallel.tensor is {parallel.tensor}, but checkpoints with weights of model.freeze = "
-     "{model.freeze} need one rank with all of them"},
-    {"parallel.tensor", "model.train_only",
-     kConditions_parallel_tensor_and_model_train_only, 2,
-     "parallel.tensor is {parallel.tensor}, but checkpoints of a run with model.train_only = "
-     "{model.train_only} need one rank with all weights"},
     {"parallel.tensor", "runtime.device",
      kConditions_parallel_tensor_and_runtime_device, 2,
      "parallel.tensor is {parallel.tensor}, but ranks of runtime.device = cuda cannot add what "
@@ -3482,6 +3469,9 @@ constexpr OptionRule kRules[] = {
     {"pipeline.record_path", "parallel.data",
      kConditions_pipeline_record_path_and_parallel_data, 2,
      "pipeline.record_path has the schedule of one rank, but parallel.data is {parallel.data}"},
+    {"pipeline.record_path", "parallel.tensor",
+     kConditions_pipeline_record_path_and_parallel_tensor, 2,
+     "pipeline.record_path has the schedule of one rank, but parallel.tensor is {parallel.tensor}"},
     {"pipeline.record_path", "pipeline.replay_path",
      kConditions_pipeline_record_path_and_pipeline_replay_path, 2,
      "pipeline.record_path would have what pipeline.replay_path has"},
@@ -3507,6 +3497,9 @@ constexpr OptionRule kRules[] = {
     {"pipeline.replay_path", "parallel.data",
      kConditions_pipeline_replay_path_and_parallel_data, 2,
      "pipeline.replay_path has the schedule of one rank, but parallel.data is {parallel.data}"},
+    {"pipeline.replay_path", "parallel.tensor",
+     kConditions_pipeline_replay_path_and_parallel_tensor, 2,
+     "pipeline.replay_path has the schedule of one rank, but parallel.tensor is {parallel.tensor}"},
     {"pipeline.replay_path", "pipeline.turns",
      kConditions_pipeline_replay_path_and_pipeline_turns, 2,
      "pipeline.replay_path has no replies to turns, but pipeline.turns is {pipeline.turns}"},

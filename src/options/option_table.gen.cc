@@ -1184,7 +1184,7 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1023},
      false, false, nullptr, 0, "",
-     "Which of the ranks of parallel.data this process is.",
+     "Which of the parallel.tensor * parallel.data ranks this process is.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
      "torch.distributed RANK"},
     {"comm.rendezvous", OptionType::kString, "",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs 4_grpo of any language on a tiny model and looks at everything it leaves behind.
 
-usage: run_grpo.py run|interrupt|modes|arguments|ranks PROGRAM MODEL DIRECTORY
+usage: run_grpo.py run|interrupt|modes|arguments|ranks|parts PROGRAM MODEL DIRECTORY
        run_grpo.py same PROGRAM MODEL DIRECTORY REFERENCE
                                  both give the same metrics and weights for one seed
        run_grpo.py gpu PROGRAM MODEL DIRECTORY
@@ -214,6 +214,23 @@ def ranks(demo):
     cut(demo, "--ranks", "2")
 
 
+def parts(demo):
+    """Ranks that divide the model leave what one rank with as many parts does."""
+    halves = assignments(["parallel.reduction_parts=2"])
+    one = demo.run("one", 3, *halves)
+    for name, ranks in {"two": [], "four": ["--ranks", "2"]}.items():
+        out = demo.run(name, 3, *halves, *assignments(["parallel.tensor=2"]), *ranks)
+        expect(out["steps"] == 3 and out["logprob_max_abs_diff"] == 0, f"{out}")
+    for name in ("metrics.jsonl", "evals.jsonl"):
+        lines = [[{k: v for k, v in line.items() if not k.startswith("rollout/kv")}
+                  for line in steady(demo.directory / run / name)] for run in ("one", "two")]
+        expect(lines[0] == lines[1], f"{name} differs: {lines}")
+    saved = [(demo.directory / run / "model/model.safetensors").read_bytes()
+             for run in ("one", "two")]
+    expect(saved[0] == saved[1], f"other weights than {one}")
+    cut(demo, *halves, *assignments(["parallel.tensor=2"]))
+
+
 def same(demo, reference):
     """What a run leaves and prints does not depend on the host's language, times and rates
     apart."""
@@ -289,7 +306,8 @@ def arguments(demo):
 
 
 if __name__ == "__main__":
-    counts = {"run": 5, "interrupt": 5, "modes": 5, "arguments": 5, "ranks": 5, "same": 6, "gpu": 5,
+    counts = {"run": 5, "interrupt": 5, "modes": 5, "arguments": 5, "ranks": 5,
+              "parts": 5, "same": 6, "gpu": 5,
               "gpu_same": 6}
     if len(sys.argv) != counts.get(sys.argv[1] if len(sys.argv) > 1 else ""):
         sys.exit(__doc__)

@@ -1,5 +1,5 @@
-// Ranks that are processes, over gloo on loopback: they train to the weights of ranks that are
-// threads. The program runs itself once for each rank.
+// Ranks that are processes, over gloo on loopback: they train and generate what ranks that are
+// threads do. The program runs itself once for each rank.
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
-#include "../pipeline/rank_rig.h"
-#include "../pipeline/run_rig.h"
 #include "comm/transport.h"
+#include "rank_pipelines.h"
 #include "support/expect_error.h"
 
 extern char** environ;
@@ -31,6 +31,11 @@ OptionSet trained_options(const TempDir& dir, int stage) {
   return o;
 }
 
+// Ranks that divide a model.
+OptionSet divided_options(const TempDir& dir) {
+  return options_with(dir, {"parallel.tensor=2", "parallel.reduction_parts=2"});
+}
+
 OptionSet of_process(OptionSet options, int rank, const std::string& rendezvous) {
   options.set_text("comm.backend", "gloo");
   options.set_i64("comm.rank", rank);
@@ -44,17 +49,47 @@ std::string environment(const char* name) {
   return text != nullptr ? text : "";
 }
 
-// What a process does: two steps, and its weights into a file.
-TEST(ProcessRank, DISABLED_Trains) {
-  const TempDir dir;
+// What a process does, with options but for its place, and its text into a file.
+void be_rank(const OptionSet& options,
+             const std::function<std::string(std::shared_ptr<Runtime>)>& work) {
   const int rank = std::stoi(environment(kRank));
-  const OptionSet options = of_process(trained_options(dir, 2), rank, environment(kRendezvous));
-  RankParts parts(std::make_shared<Runtime>(options));
-  EXPECT_EQ(parts.rank, rank);
-  std::ofstream(environment(kDirectory) + "/weights." + std::to_string(rank)) << two_steps(parts);
+  auto runtime = std::make_shared<Runtime>(of_process(options, rank, environment(kRendezvous)));
+  EXPECT_EQ(runtime->ranks().rank(), rank);
+  std::ofstream(environment(kDirectory) + "/out." + std::to_string(rank))
+      << work(std::move(runtime));
 }
 
-pid_t start_rank(int rank, const std::string& directory, const std::string& rendezvous) {
+std::string train(std::shared_ptr<Runtime> runtime) {
+  RankParts parts(runtime);
+  return two_steps(parts);
+}
+
+// What a rank has of a run.
+std::string generate_and_train(std::shared_ptr<Runtime> runtime) {
+  const OptionSet options = runtime->options();
+  const RankRun run = run_pipeline(options, std::move(runtime));
+  std::string out = str(run.digest, "\n", run.log.samples.size(), " samples\n");
+  for (const MetricList& step : run.log.steps) out += common_metrics(step) + "\n";
+  return out;
+}
+
+TEST(ProcessRank, DISABLED_Trains) {
+  const TempDir dir;
+  be_rank(trained_options(dir, 2), train);
+}
+
+TEST(ProcessRank, DISABLED_TrainsAPart) {
+  const TempDir dir;
+  be_rank(divided_options(dir), train);
+}
+
+TEST(ProcessRank, DISABLED_RunsAPart) {
+  const TempDir dir;
+  be_rank(divided_options(dir), generate_and_train);
+}
+
+pid_t start_rank(const std::string& test, int rank, const std::string& directory,
+                 const std::string& rendezvous) {
   const std::vector<std::string> own = {str(kRank, "=", rank), str(kDirectory, "=", directory),
                                         str(kRendezvous, "=", rendezvous)};
   std::vector<char*> variables;
@@ -63,7 +98,7 @@ pid_t start_rank(int rank, const std::string& directory, const std::string& rend
   variables.push_back(nullptr);
   // By its own name: the plugin lies beside it.
   std::string arguments[] = {std::filesystem::read_symlink("/proc/self/exe").string(),
-                             "--gtest_filter=ProcessRank.DISABLED_Trains",
+                             "--gtest_filter=ProcessRank.DISABLED_" + test,
                              "--gtest_also_run_disabled_tests", "--gtest_brief=1"};
   std::vector<char*> argv;
   for (std::string& each : arguments) argv.push_back(each.data());
@@ -73,11 +108,13 @@ pid_t start_rank(int rank, const std::string& directory, const std::string& rend
   return pid;
 }
 
-// The two steps of each process.
-std::vector<std::string> train_in_processes(const std::string& rendezvous) {
-  const TempDir dir;
+// The text of each process that runs a disabled test.
+std::vector<std::string> in_processes(const std::string& test) {
+  const TempDir dir, meeting;
   std::vector<pid_t> pids;
-  for (const int rank : {0, 1}) pids.push_back(start_rank(rank, dir.path(), rendezvous));
+  for (const int rank : {0, 1}) {
+    pids.push_back(start_rank(test, rank, dir.path(), "file:" + meeting.path()));
+  }
   for (const pid_t pid : pids) {
     int status = -1;
     EXPECT_EQ(waitpid(pid, &status, 0), pid);
@@ -85,15 +122,39 @@ std::vector<std::string> train_in_processes(const std::string& rendezvous) {
   }
   std::vector<std::string> out;
   for (const int rank : {0, 1})
-    out.push_back(read_text_file(real_fs(), dir.file(str("weights.", rank)), 1 << 20));
+    out.push_back(read_text_file(real_fs(), dir.file(str("out.", rank)), 1 << 20));
+  return out;
+}
+
+// The same of ranks that are threads.
+std::vector<std::string> in_threads(
+    const OptionSet& options, const std::function<std::string(std::shared_ptr<Runtime>)>& work) {
+  std::vector<std::shared_ptr<Runtime>> ranks = make_ranks(options);
+  std::vector<std::string> out(ranks.size());
+  run_ranks(std::move(ranks), [&](std::shared_ptr<Runtime> runtime) {
+    const auto rank = static_cast<size_t>(runtime->ranks().rank());
+    out[rank] = work(std::move(runtime));
+  });
   return out;
 }
 
 TEST(ProcessRanks, TrainToTheWeightsOfThreads) {
 #ifdef RL_GLOO_BESIDE
-  const TempDir dir, meeting;
-  const std::vector<std::string> threads = on_trainers(trained_options(dir, 2), two_steps);
-  EXPECT_EQ(train_in_processes("file:" + meeting.path()), threads);
+  const TempDir dir;
+  EXPECT_EQ(in_processes("Trains"), in_threads(trained_options(dir, 2), train));
+#else
+  GTEST_SKIP() << "librl_gloo.so is not built (RL_GLOO, libgloo-dev)";
+#endif
+}
+
+TEST(ProcessRanks, DivideAModelAsThreadsDo) {
+#ifdef RL_GLOO_BESIDE
+  const TempDir dir;
+  EXPECT_EQ(in_processes("TrainsAPart"), in_threads(divided_options(dir), train));
+  const std::vector<std::string> threads = in_threads(divided_options(dir), generate_and_train);
+  EXPECT_TRUE(contains(threads[0], "48 samples")) << threads[0];
+  EXPECT_TRUE(contains(threads[1], "\n0 samples")) << threads[1];
+  EXPECT_EQ(in_processes("RunsAPart"), threads);
 #else
   GTEST_SKIP() << "librl_gloo.so is not built (RL_GLOO, libgloo-dev)";
 #endif
@@ -108,6 +169,10 @@ TEST(ProcessRanks, MeetWhereTheirOptionsSay) {
   const Error form = refused(Code::kInvalidArgument, "http://host");
   EXPECT_EQ(form.key, "comm.rendezvous");
   EXPECT_EQ(form.expected, "file:DIRECTORY or tcp:HOST:PORT");
+  OptionSet third = of_process(trained_options(dir, 0), 2, "file:" + dir.path());
+  const Error rank = expect_error(Code::kOutOfRange, [&] { Runtime runtime(third); });
+  EXPECT_EQ(rank.key, "comm.rank");
+  EXPECT_EQ(rank.expected, "0..1");
   EXPECT_EQ(refused(Code::kNotFound, "file:" + dir.file("none")).key, "comm.rendezvous");
 #ifdef RL_GLOO_BESIDE
   const Error port = refused(Code::kInvalidArgument, "tcp:127.0.0.1");

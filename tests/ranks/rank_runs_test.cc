@@ -8,39 +8,11 @@
 #include <fstream>
 #include <map>
 
-#include "../pipeline/rank_rig.h"
-#include "../pipeline/run_rig.h"
+#include "rank_pipelines.h"
 #include "support/expect_error.h"
 
 namespace rl::testing {
 namespace {
-
-struct RankRun {
-  RunLog log;
-  uint64_t digest = 0;
-  LedgerCounts ledger;
-  std::string resumed_from;
-};
-
-using Prepare = std::function<void(Rig& rig, int rank)>;
-
-// Runs a pipeline on each rank to its end.
-std::vector<RankRun> run_pipelines(
-    const OptionSet& options, const Prepare& prepare = [](auto&&...) {}) {
-  std::vector<std::shared_ptr<Runtime>> ranks = make_ranks(options);
-  std::vector<RankRun> out(ranks.size());
-  run_ranks(std::move(ranks), [&](std::shared_ptr<Runtime> runtime) {
-    const int rank = runtime->ranks().rank();
-    Rig rig(options, std::move(runtime));
-    prepare(rig, rank);
-    RankRun& own = out[static_cast<size_t>(rank)];
-    own.log = rig.start_and_serve();
-    own.digest = rig.model().weight_digest();
-    own.ledger = rig.pipeline().status().ledger;
-    own.resumed_from = rig.pipeline().resumed_from();
-  });
-  return out;
-}
 
 OptionSet options_of(const TempDir& dir, int ranks, std::vector<std::string> assignments = {}) {
   assignments.push_back(str("parallel.data=", ranks));

@@ -103,6 +103,47 @@ TEST(TensorSessions, ACheckpointIsTheSameForOneRankAndTwo) {
   EXPECT_TRUE(contains(e.message, "parallel.reduction_parts")) << e.message;
 }
 
+// What is frozen is compared piece by piece when a checkpoint is loaded.
+TEST(TensorSessions, ACheckpointKnowsWhatIsFrozen) {
+  const TempDir dir;
+  const std::vector<std::vector<std::string>> cases = {
+      {"model.freeze=model.embed_tokens.weight,*.k_proj.weight,*.down_proj.weight"},
+      {"model.train_only=model.layers.1.*"}};
+  for (const auto& assignments : cases) {
+    SCOPED_TRACE(assignments[0]);
+    std::string path;
+    const auto save = [&](RankParts& parts) {
+      parts.trainer.step(host_batch(parts.trainer));
+      const std::string saved = parts.trainer.save(
+          {.dir = dir.file("saved"), .host = "", .keep_last = 0, .replace_existing = true});
+      if (parts.rank == 0) path = saved;
+      return parts.trainer.step(host_batch(parts.trainer)).without_times().to_json();
+    };
+    const auto manifest = [&] {
+      return read_text_file(real_fs(), path + "/manifest.json", 1 << 20);
+    };
+    const std::string one = on_trainers(options_of(dir, 1, 1, assignments), save)[0];
+    const std::string whole = manifest();
+    EXPECT_EQ(on_trainers(options_of(dir, 2, 1, assignments), save),
+              (std::vector<std::string>{one, one}));
+    EXPECT_EQ(manifest(), whole);
+    const auto resume = [&](RankParts& parts) {
+      parts.trainer.load(path);
+      return parts.trainer.step(host_batch(parts.trainer)).without_times().to_json();
+    };
+    for (const int tensor : {1, 2}) {
+      for (const std::string& rank : on_trainers(options_of(dir, tensor, 1, assignments), resume))
+        EXPECT_EQ(rank, one) << tensor;
+    }
+    const auto refused = [&](RankParts& parts) {
+      const Error e = expect_error(Code::kIncompatible, [&] { parts.trainer.load(path); });
+      return e.message;
+    };
+    for (const std::string& rank : on_trainers(options_of(dir, 2), refused))
+      EXPECT_TRUE(contains(rank, "model.freeze")) << rank;
+  }
+}
+
 TEST(TensorSessions, ABatchThatOneRankRefusesIsRefusedByAll) {
   const TempDir dir;
   const auto work = [](RankParts& parts) {
@@ -131,15 +172,6 @@ TEST(TensorSessions, ASizeThatDoesNotDivideThePartsIsRefusedWithTheValueToSet) {
       expect_error(Code::kIncompatible, [&] { LoadedModel::open(runtime, o, PlanUse::kTrain); });
   EXPECT_EQ(heads.key, "parallel.reduction_parts");
   EXPECT_TRUE(contains(heads.message, "4 attention heads")) << heads.message;
-}
-
-TEST(TensorSessions, APipelineIsRefused) {
-  const TempDir dir;
-  const auto runtime = std::make_shared<Runtime>(options_of(dir, 2));
-  const auto model = LoadedModel::open(runtime, runtime->options(), PlanUse::kPipeline);
-  const Error e = expect_error(
-      Code::kUnsupported, [&] { check_for_use(*model, runtime->options(), PlanUse::kPipeline); });
-  EXPECT_EQ(e.key, "parallel.tensor");
 }
 
 TEST(TensorSessions, EachRankPlansItsPart) {

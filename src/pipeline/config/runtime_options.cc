@@ -77,6 +77,14 @@ int data_rank_count_of(const Settings& settings) {
   return static_cast<int>(settings.parallel.data * settings.parallel.context);
 }
 
+void require_rank_of_run(const Settings& settings) {
+  const int64_t rank = settings.comm.rank, ranks = rank_count_of(settings);
+  if (rank < ranks) return;
+  throw Error(Code::kOutOfRange, str("comm.rank is ", rank, ", but the run has ", ranks, " ranks"))
+      .with_key("comm.rank")
+      .with_expected(str("0..", ranks - 1));
+}
+
 TensorSplit tensor_split_from(const Settings& settings, int rank) {
   const int64_t parts = settings.parallel.reduction_parts, ranks = settings.parallel.tensor;
   if (parts % ranks != 0) {

@@ -30,6 +30,8 @@ int thread_count_of(const Settings& settings);
 int rank_count_of(const Settings& settings);
 // Those that share the gradients of a batch: parallel.context * parallel.data.
 int data_rank_count_of(const Settings& settings);
+// Error(kOutOfRange) unless the run has a rank of the number comm.rank.
+void require_rank_of_run(const Settings& settings);
 // What a rank of that number among those of parallel.tensor has of a model's layers.
 // Error(kConflict) unless parallel.reduction_parts is a multiple of parallel.tensor.
 TensorSplit tensor_split_from(const Settings& settings, int rank);

@@ -40,7 +40,7 @@ SampleRewards rewards_of(const ScheduledEvent& score) {
 }  // namespace
 
 void BoardSchedule::scored(uint64_t sample_id, const SampleRewards& rewards) {
-  if (!schedule_.recording()) return;
+  if (!schedule_.takes_inputs()) return;
   std::vector<uint64_t> numbers = {sample_id, bits_of(rewards.reward), rewards.parts.size()};
   for (const double part : rewards.parts) numbers.push_back(bits_of(part));
   for (const double reward : rewards.token_rewards) numbers.push_back(bits_of(reward));

@@ -197,7 +197,8 @@ std::string Checkpoints::write(PolicyUpdate& update, const RunState& boundary) {
   if (is_written(boundary)) return last_;
   const CheckpointMeta meta = begin(boundary);
   const ScopedSpan span(&model_.runtime().tracer(), "pipeline.checkpoint", TraceLane::kPipeline);
-  return save({update.draft(meta), dir(), rules()});
+  const Draft draft{update.draft(meta), dir(), rules()};
+  return writes() ? save(draft) : checkpoint_path(draft.dir, meta.step);
 }
 
 // The failure of a run that goes on, or null.
@@ -214,13 +215,28 @@ std::shared_ptr<const Error> Checkpoints::attempt(const Due& due, FunctionRef<vo
   }
 }
 
+// To the checkpoint that rank 0 writes, which is due here only if the ranks make it together. What
+// it is refused for is refused on all, and rank 0 tells of it.
+void Checkpoints::give_parts(PolicyUpdate& update, const RunState& boundary, const Due& due) {
+  if (update.trainer().has_states_in_parts()) {
+    return update.give_states(checkpoint_contents_from(control_.settings()));
+  }
+  try {
+    write(update, boundary);
+  } catch (const RankError&) {
+    throw;
+  } catch (const Error&) {
+    if (!due.goes_on) throw;
+  }
+}
+
 void Checkpoints::write_due(PolicyUpdate& update, const RunState& boundary) {
   const auto& options = control_.settings().checkpoint;
   finish();
   const Due due{boundary.step, control_.begin_checkpoint(),
                 options.on_failure == CheckpointOnFailure::kContinue};
-  if (model_.runtime().ranks().rank() != 0) {  // due here only if the ranks make it together
-    update.give_states(checkpoint_contents_from(control_.settings()));
+  if (!writes()) {
+    give_parts(update, boundary, due);
     return control_.end_checkpoint(due.requested, nullptr);
   }
   bool started = false;

@@ -78,7 +78,12 @@ class Checkpoints {
     std::optional<double> copy_seconds, write_seconds;  // of the last one with checkpoint.async
   };
 
-  bool is_written(const RunState& boundary) const { return last_step_ == boundary.step; }
+  // Ranks that divide the model write it again: the others do not know what the first has.
+  bool is_written(const RunState& boundary) const {
+    return last_step_ == boundary.step && control_.settings().parallel.tensor == 1;
+  }
+  bool writes() const { return model_.runtime().ranks().rank() == 0; }
+  void give_parts(PolicyUpdate& update, const RunState& boundary, const Due& due);
   CheckpointMeta begin(const RunState& boundary);
   std::string save(const Draft& draft);
   void save_apart(const Draft& draft, const Due& due);

@@ -66,6 +66,38 @@ void Control::notify(const Lock&) {
 
 void Control::stage(const Settings& settings, const Lock&) { staged_ = settings; }
 
+void Control::share(const SharedInputs& inputs, std::function<void(const ScheduledEvent&)> apply) {
+  if (inputs.alone()) return;
+  shared_.emplace(inputs, std::move(apply));
+  if (inputs.leads()) schedule_.keep_inputs();
+}
+
+SharedInputs::Round Control::own_round(const Lock&) {
+  return {stop_requested_, std::exchange(evals_.requested, false), schedule_.take_kept()};
+}
+
+void Control::take_round(const SharedInputs::Round& round, const Lock&) {
+  shared_->stop = shared_->stop || round.stop;
+  evals_.due = evals_.due || round.evaluate;
+}
+
+// Nobody waits for other ranks with the lock. The first rank reads before the others do, who have
+// to know all that it has seen.
+void Control::see(FunctionRef<void(const Lock&)> read) {
+  Lock held = lock();
+  if (!follows()) read(held);
+  if (!shared_) return;
+  const SharedInputs::Round own = own_round(held);
+  held.unlock();
+  const SharedInputs::Round round = shared_->inputs.exchange(own);
+  held.lock();
+  if (follows()) {
+    for (const ScheduledEvent& input : round.inputs) shared_->apply(input);
+    read(held);
+  }
+  take_round(round, held);
+}
+
 void Control::refuse_second_start(const Lock&) const {
   if (!started_ && !ended_) return;
   throw Error(Code::kFailedPrecondition,
@@ -103,7 +135,7 @@ bool Control::stop(int64_t timeout_ns) {
 void Control::request_eval() {
   const Lock held = lock();
   if (ended_) throw Error(Code::kFailedPrecondition, "the pipeline has ended");
-  (schedule_.active() ? evals_.requested : evals_.due) = !schedule_.replaying();
+  (schedule_.active() || shared_ ? evals_.requested : evals_.due) = !schedule_.replaying();
   notify(held);
 }
 
@@ -128,14 +160,19 @@ bool Control::enter(PipelineState next) {
     state_ = PipelineState::kPaused;
     wait(held, std::nullopt);
   }
-  const bool stops = !must_finish(next) && schedule_.stops(stop_requested_);
+  const bool stops = !must_finish(next) && schedule_.stops(this->stops());
   state_ = stops ? PipelineState::kStopping : next;
   return !stops;
 }
 
 bool Control::out_of_time() {
-  const Lock held = lock();
-  const bool late = stop_requested_ && clock_.now_ns() >= stop_deadline_ns_;
+  Lock held = lock();
+  bool late = stop_requested_ && clock_.now_ns() >= stop_deadline_ns_;
+  if (shared_) {
+    held.unlock();
+    late = shared_->inputs.any(late);
+    held.lock();
+  }
   if (late && schedule_.recording()) schedule_.note(ScheduledKind::kOutOfTime);
   if (!late && !schedule_.take(ScheduledKind::kOutOfTime)) return false;
   state_ = PipelineState::kStopping;
@@ -169,19 +206,19 @@ bool Control::apply_staged() {
 Control::Due Control::due() const {
   const Lock held = lock();
   if (evals_.due) return Due::kEvaluation;
-  if (checkpoint_due_ || checkpoints_.requested > checkpoints_.begun) return Due::kCheckpoint;
+  if (checkpoints_.due || checkpoints_.requested > checkpoints_.begun) return Due::kCheckpoint;
   return Due::kNothing;
 }
 
 void Control::add_due(bool evaluation, bool checkpoint, const Lock&) {
   evals_.due = evals_.due || evaluation;
-  checkpoint_due_ = checkpoint;
+  checkpoints_.due = checkpoint;
 }
 
 void Control::take_eval_request() {
   const Lock held = lock();
   if (schedule_.take(ScheduledKind::kRequest)) evals_.due = true;
-  if (!std::exchange(evals_.requested, false)) return;
+  if (shared_ || !std::exchange(evals_.requested, false)) return;
   evals_.due = true;
   schedule_.note(ScheduledKind::kRequest);
 }
@@ -193,7 +230,7 @@ void Control::begin_eval() {
 
 uint64_t Control::begin_checkpoint() {
   const Lock held = lock();
-  checkpoint_due_ = false;
+  checkpoints_.due = false;
   return checkpoints_.begun = checkpoints_.requested;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "core/log.h"
 #include "pipeline/config/settings.gen.h"
 #include "pipeline/loop/pipeline.h"
+#include "pipeline/ranks/shared_inputs.h"
 #include "pipeline/schedule/run_schedule.h"
 
 namespace rl {
@@ -42,6 +44,21 @@ class Control {
   // Of the run, while it is recorded or replayed. Whether it is does not change.
   RunSchedule& schedule(const Lock&) { return schedule_; }
   bool replays() const { return schedule_.replaying(); }
+
+  // Before the run: ranks that divide a model with this one share what they see. apply: does what
+  // an input of the first of them says, under the lock.
+  void share(const SharedInputs& inputs, std::function<void(const ScheduledEvent&)> apply);
+  // Whether another rank has the host's scores and replies.
+  bool follows() const { return shared_ && !shared_->inputs.leads(); }
+  // Whether scores, replies and deadlines come from outside, at times of their own.
+  bool has_host() const { return !replays() && !follows(); }
+  // For the loop: reads, under the lock, what the host's threads and deadlines change. Ranks that
+  // divide a model do so together, and what the loop does next follows from what it has read.
+  void see(FunctionRef<void(const Lock&)> read);
+  // Where it reads nothing: the ranks hear of each other's stops and requests.
+  void meet() {
+    if (shared_) see([](const Lock&) {});
+  }
 
   // Options of the step in progress. The loop's thread may read them at any time, other threads
   // under the lock.
@@ -78,7 +95,8 @@ class Control {
   bool enter(PipelineState next);
   // Whether enter() has returned false.
   bool stopping() const;
-  // True, with the state kStopping, once the deadline of a stop has passed.
+  // True, with the state kStopping, once the deadline of a stop has passed: for all ranks that
+  // divide a model, which ask together.
   bool out_of_time();
   // Whether a wait would keep the host's pause or stop waiting.
   bool must_act(const Lock&) const { return paused_ || stop_requested_; }
@@ -93,8 +111,8 @@ class Control {
   Due due() const;
   // After a whole step: what the options schedule.
   void add_due(bool evaluation, bool checkpoint, const Lock&);
-  // Takes the host's request for an evaluation, of a run that has a schedule; others have it due at
-  // once.
+  // Takes the host's request for an evaluation, of a run that has a schedule. Others have it due at
+  // once, or when their ranks see it.
   void take_eval_request();
   // A request from now on asks for one more evaluation.
   void begin_eval();
@@ -110,6 +128,10 @@ class Control {
   void end(std::shared_ptr<const Error> cause);
 
  private:
+  bool stops() const { return shared_ ? shared_->stop : stop_requested_; }
+  SharedInputs::Round own_round(const Lock&);
+  void take_round(const SharedInputs::Round& round, const Lock&);
+
   const Clock& clock_;
   const std::shared_ptr<EventQueue> queue_ = std::make_shared<EventQueue>();
   mutable std::mutex mutex_;
@@ -120,12 +142,18 @@ class Control {
   PipelineState state_ = PipelineState::kIdle;
   bool started_ = false, ended_ = false, paused_ = false, stop_requested_ = false;
   RunSchedule schedule_;
+  struct Shared {
+    SharedInputs inputs;
+    std::function<void(const ScheduledEvent&)> apply;
+    bool stop = false;  // a rank's host has requested it
+  };
+  std::optional<Shared> shared_;  // none: no rank divides the model with this one
   int64_t stop_deadline_ns_ = INT64_MAX;
-  bool checkpoint_due_ = false;
   struct {
     bool due = false, requested = false;
   } evals_;
   struct {
+    bool due = false;
     uint64_t requested = 0, begun = 0, done = 0;
   } checkpoints_;
   std::shared_ptr<const Error> failure_, close_failure_, checkpoint_failure_;

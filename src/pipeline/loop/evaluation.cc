@@ -97,6 +97,7 @@ void Evaluation::send(EvalEvent event, std::span<const SamplePtr> scored) {
   event.version = run_.progress.version;
   run_.files.records().write_eval(event.step, event.metrics, scored);
   run_.checkpoints.note_evaluation(event.metrics);
+  if (run_.control.follows()) return;
   run_.control.push(std::make_shared<EvalEvent>(std::move(event)));
 }
 

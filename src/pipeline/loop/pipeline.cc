@@ -171,7 +171,7 @@ bool Pipeline::stop(int64_t timeout_ns) {
 
 std::string Pipeline::checkpoint(int64_t timeout_ns) {
   Impl& p = *impl_;
-  p.require_first_rank("writes checkpoints");
+  p.require_first_rank("writes checkpoints", p.settings.parallel.tensor);
   p.require_whole_states();
   std::unique_lock start(p.start_mutex, std::defer_lock);  // locked only for a direct write
   Control::Lock lock = p.control.lock();
@@ -181,8 +181,9 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
         .with_key("checkpoint.dir");
   }
   while (!start.owns_lock()) {
-    if (p.control.running(lock) && p.control.await_checkpoint(lock, timeout_ns)) {
-      return p.checkpoints.last(lock);
+    if (p.control.running(lock)) {
+      p.require_no_partners();
+      if (p.control.await_checkpoint(lock, timeout_ns)) return p.checkpoints.last(lock);
     }
     lock.unlock();
     start.lock();
@@ -236,7 +237,7 @@ void Pipeline::set_options(const Settings& settings) {
     violations.add(Error(Code::kUnsupported,
                          "the options of a run of several ranks cannot change while it runs: the "
                          "ranks would change them before different steps")
-                       .with_key("parallel.data"));
+                       .with_key(settings.parallel.data > 1 ? "parallel.data" : "parallel.tensor"));
   }
   violations.throw_any();
   const Planner planner(settings, p.model->config(), PlanUse::kPipeline, p.runtime.num_threads(),

@@ -53,10 +53,12 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
           {control, *model, phases, prompts, scoring, generation, files, checkpoints, progress}),
       rollout({control, *model, phases, prompts, scoring, generation, progress}),
       training(evaluation, rollout) {
+  const auto apply = [this](const ScheduledEvent& input) { scoring.apply(input); };
+  control.share(SharedInputs(runtime.tensor_ranks()), apply);
   RunState& state = progress.boundary;
   if (const std::optional<RunState> found = checkpoints.find(phases.update())) {
     state = *found;
-    scoring.restore(state, runtime.ranks().rank() == 0);
+    scoring.restore(state, runtime.data_ranks().rank() == 0);
     checkpoints.load(phases.update(), state);
   }
   state.seed = runtime.seed();
@@ -64,16 +66,29 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
   state.kl_coef = phases.update().adaptive_kl();
   progress.version = model->version();
   prompts.resume_at(state.cursor);
-  files.open_schedule(state, {checkpoints.config_digest(), !checkpoints.resumed_from().empty(),
-                              [this](const ScheduledEvent& input) { scoring.apply(input); }});
+  files.open_schedule(state,
+                      {checkpoints.config_digest(), !checkpoints.resumed_from().empty(), apply});
   files.open(state.step);
 }
 
-void Pipeline::Impl::require_first_rank(const char* does) const {
+// ranks: how many do it, from rank 0 on.
+void Pipeline::Impl::require_first_rank(const char* does, int64_t ranks) const {
   const int rank = runtime.ranks().rank();
-  if (rank == 0) return;
+  if (rank < ranks) return;
   throw Error(Code::kFailedPrecondition, str("rank 0 ", does, " for all, and this is rank ", rank))
       .with_location(str("rank ", rank));
+}
+
+// Ranks that divide a model come to checkpoints of the loop that are due after a step alone.
+void Pipeline::Impl::require_no_partners() const {
+  const int64_t ranks = settings.parallel.tensor;
+  if (ranks == 1) return;
+  throw Error(Code::kUnsupported,
+              str("parallel.tensor is ", ranks,
+                  ", so the checkpoints of a pipeline that runs are those of "
+                  "checkpoint.every_steps; once all have ended their ranks make one together"))
+      .with_key("parallel.tensor")
+      .with_other_key("checkpoint.every_steps");
 }
 
 // The other ranks come to checkpoints that are due after a step alone.

@@ -157,7 +157,7 @@ Turn RolloutDriver::wait(uint64_t seen) {
     Control::Lock lock = uses_.control.lock();
     if (uses_.control.replays()) {
       uses_.control.schedule(lock).check_waiting();
-    } else if (!uses_.control.must_act(lock)) {
+    } else if (!uses_.control.follows() && !uses_.control.must_act(lock)) {
       uses_.control.wait_after(seen, lock, uses_.scoring.next_expiry(lock));
     }
   }

@@ -55,10 +55,34 @@ void Scoring::begin_again(const RunState& state) {
 
 void Scoring::apply(const ScheduledEvent& input) {
   RL_CHECK(!input.numbers.empty());
-  apply_input(board_of(input.numbers[0]), input);
+  const uint64_t id = input.numbers[0];
+  ScoreBoard& board = board_of(id);
+  // The first rank has dropped the group since then, and this one before.
+  if (control_.follows() && board.is_dropped(board.ordinal_of(id))) return;
+  if (input.kind == ScheduledKind::kReply) return turns_.apply(board, input);
+  apply_input(board, input);
+}
+
+void Scoring::refuse_on_other_ranks() const {
+  if (!control_.follows()) return;
+  Runtime& runtime = model_.runtime();
+  const int rank = runtime.ranks().rank(), first = rank - runtime.tensor_ranks().rank();
+  throw Error(Code::kFailedPrecondition,
+              str("rank ", first,
+                  " is given the scores and replies of the ranks that divide its "
+                  "model, and this is rank ",
+                  rank))
+      .with_key("parallel.tensor")
+      .with_location(str("rank ", rank));
+}
+
+void Scoring::reply(const Reply& reply) {
+  refuse_on_other_ranks();
+  turns_.reply(board_of(reply.sample_id), reply);
 }
 
 void Scoring::refuse_scores() const {
+  refuse_on_other_ranks();
   if (control_.replays()) {
     throw Error(Code::kFailedPrecondition,
                 "the samples of a replay have the rewards of its record, not those of the host")
@@ -137,7 +161,7 @@ void Scoring::add_given(uint64_t ordinal, const Prompt& prompt) {
 
 int64_t Scoring::deadline_from_now(int64_t timeout_ns) const {
   const int64_t start = now();
-  if (timeout_ns == 0 || timeout_ns > INT64_MAX - start || control_.replays()) return -1;
+  if (timeout_ns == 0 || timeout_ns > INT64_MAX - start || !control_.has_host()) return -1;
   return start + timeout_ns;
 }
 
@@ -176,8 +200,9 @@ void Scoring::settle(ScoreBoard& to, const SamplePtr& sample, bool may_ask) {
       to_score = await_score(to, sample);
     }
   }
+  if (!control_.has_host()) return;
   if (turn != 0) send_turn_event(sample, turn);
-  if (phases_.reward() == nullptr && !control_.replays()) send_score_events(to_score);
+  if (phases_.reward() == nullptr) send_score_events(to_score);
 }
 
 // The samples that now ask the host for their rewards.
@@ -230,26 +255,29 @@ void Scoring::send_score_events(const std::vector<SamplePtr>& samples) {
 }
 
 bool Scoring::has_turns(Purpose purpose) const {
-  const Control::Lock lock = control_.lock();
-  return board(purpose).unreplied() > 0 || !turns_.empty(lock);
+  bool has = false;
+  control_.see([&](const Control::Lock& lock) {
+    has = board(purpose).unreplied() > 0 || !turns_.empty(lock);
+  });
+  return has;
 }
 
 bool Scoring::has_replies() const {
-  const Control::Lock lock = control_.lock();
-  return !turns_.empty(lock);
+  bool has = false;
+  control_.see([&](const Control::Lock& lock) { has = !turns_.empty(lock); });
+  return has;
 }
 
 std::vector<SamplePtr> Scoring::take_replies(Purpose purpose) {
   ScoreBoard& of = board(purpose);
   std::vector<SamplePtr> going_on, ended;
-  {
-    const Control::Lock lock = control_.lock();
+  control_.see([&](const Control::Lock& lock) {
     of.expire(now());
     for (TurnReplies::Answered& answered : turns_.take(lock)) {
       const bool ends = answered.finish || of.is_dropped(answered.sample->ordinal);
       (ends ? ended : going_on).push_back(std::move(answered.sample));
     }
-  }
+  });
   for (const SamplePtr& sample : ended) settle(of, sample, false);
   return going_on;
 }
@@ -258,6 +286,7 @@ void Scoring::await_reply(Purpose purpose) {
   Control::Lock lock = control_.lock();
   const ScoreBoard& of = board(purpose);
   if (of.unreplied() == 0 || !turns_.empty(lock) || control_.must_act(lock)) return;
+  if (control_.follows()) return;  // it waits for the first rank where it sees
   control_.wait(lock, of.next_expiry());
 }
 
@@ -293,36 +322,38 @@ bool Scoring::run(PipelineState state, Purpose purpose) {
 }
 
 void Scoring::free_lanes() {
-  const Control::Lock lock = control_.lock();
-  control_.schedule(lock).look();
-  phases_.engine()->free_lanes([&](uint64_t id) { return !steps_.board().is_unscored(id); });
+  control_.see([&](const Control::Lock& lock) {
+    control_.schedule(lock).look();
+    phases_.engine()->free_lanes([&](uint64_t id) { return !steps_.board().is_unscored(id); });
+  });
 }
 
 bool Scoring::decide(Purpose purpose) {
   ScoreBoard& of = board(purpose);
   if (phases_.reward() != nullptr) score_with_reward_model(of);
-  bool decided;
-  {
-    const Control::Lock lock = control_.lock();
+  bool decided = false;
+  control_.see([&](const Control::Lock& lock) {
     of.expire(now());
     control_.schedule(lock).look();
     decided = of.decided();
-  }
+  });
   if (push_dropped()) control_.notify();
   return decided;
 }
 
 FlowGroups Scoring::groups() {
-  const Control::Lock lock = control_.lock();
-  control_.schedule(lock).look();
-  return steps_.board().waiting_groups();
+  FlowGroups groups;
+  control_.see([&](const Control::Lock& lock) {
+    control_.schedule(lock).look();
+    groups = steps_.board().waiting_groups();
+  });
+  return groups;
 }
 
 // What the engine has of such a group ends now, and the rest when it would go on.
 void Scoring::cancel_drawn_before(int64_t steps_done) {
   EngineSet& engine = *phases_.engine();
-  {
-    const Control::Lock lock = control_.lock();
+  control_.see([&](const Control::Lock& lock) {
     control_.schedule(lock).look();
     for (const uint64_t ordinal : steps_.board().generating_since(steps_done)) {
       const std::vector<uint64_t> running = steps_.board().running(ordinal);
@@ -333,7 +364,7 @@ void Scoring::cancel_drawn_before(int64_t steps_done) {
         if (const auto request = engine.find(id)) engine.abort(*request);
       }
     }
-  }
+  });
   deliver(Purpose::kTrain);
   push_dropped();
 }
@@ -354,31 +385,36 @@ void Scoring::forget_rows() {
 bool Scoring::wait(Purpose purpose) {
   ScoreBoard& of = board(purpose);
   if (phases_.reward() != nullptr) score_with_reward_model(of);
-  bool decided;
-  {
-    Control::Lock lock = control_.lock();
+  bool decided = false;
+  uint64_t seen = 0;
+  control_.see([&](const Control::Lock& lock) {
     of.expire(now());
     control_.schedule(lock).look();
     decided = of.decided();
-    if (!decided) await_input(lock, of);
-  }
+    seen = control_.num_changes(lock);
+  });
+  if (!decided) await_input(seen, of);
   push_dropped();
   return decided;
 }
 
-// A replay has its next input at hand.
-void Scoring::await_input(Control::Lock& lock, const ScoreBoard& of) {
+// A replay has its next input at hand. A rank that follows waits for the first one where it sees.
+void Scoring::await_input(uint64_t seen, const ScoreBoard& of) {
+  Control::Lock lock = control_.lock();
   if (control_.replays()) {
     control_.schedule(lock).check_waiting();
-  } else if (!control_.must_act(lock)) {
-    control_.wait(lock, of.next_expiry());
+  } else if (!control_.follows() && !control_.must_act(lock)) {
+    control_.wait_after(seen, lock, of.next_expiry());
   }
 }
 
 FlowJudged Scoring::commit_groups(FunctionRef<std::string(std::span<const double>)> why_dropped) {
-  const Control::Lock lock = control_.lock();
-  control_.schedule(lock).look();
-  return steps_.commit_all(why_dropped, control_.settings().pipeline.mask_off_policy_tokens);
+  FlowJudged judged;
+  control_.see([&](const Control::Lock& lock) {
+    control_.schedule(lock).look();
+    judged = steps_.commit_all(why_dropped, control_.settings().pipeline.mask_off_policy_tokens);
+  });
+  return judged;
 }
 
 int64_t Scoring::drop_filtered(int64_t max_groups, GroupStore::Filter filter) {
@@ -439,6 +475,7 @@ bool Scoring::push_dropped() {
 }
 
 void Scoring::push_dropped(std::vector<ScoreBoard::Dropped>& dropped, Purpose purpose) {
+  if (control_.follows()) return;
   for (ScoreBoard::Dropped& d : dropped) {
     auto event = std::make_shared<GroupDroppedEvent>();
     event->purpose = purpose;

@@ -32,7 +32,7 @@ class Scoring {
   // For the host: see Pipeline.
   void score(const Score& score);
   void fail(uint64_t sample_id, std::string_view reason);
-  void reply(const Reply& reply) { turns_.reply(board_of(reply.sample_id), reply); }
+  void reply(const Reply& reply);
   int64_t unscored(const Control::Lock&) const {
     return steps_.board().unscored() + evals_.unscored();
   }
@@ -48,7 +48,7 @@ class Scoring {
   void restore(const RunState& state, bool counts_on);
   // The same in the middle of a replay: whatever is open is forgotten.
   void begin_again(const RunState& state);
-  // What a recorded host or clock did. Called under control's lock.
+  // What a recorded host or clock did, or those of another rank. Called under control's lock.
   void apply(const ScheduledEvent& input);
 
   int64_t group_size(Purpose purpose) const { return board(purpose).group_size(); }
@@ -133,12 +133,13 @@ class Scoring {
   int64_t now() const { return model_.runtime().clock().now_ns(); }
   int64_t deadline_from_now(int64_t timeout_ns) const;
   bool wait(Purpose purpose);
-  void await_input(Control::Lock& lock, const ScoreBoard& of);
+  void await_input(uint64_t seen, const ScoreBoard& of);
   void settle(ScoreBoard& to, const SamplePtr& sample, bool may_ask);
   std::vector<SamplePtr> await_score(ScoreBoard& to, const SamplePtr& sample);
   EventSample event_sample(const SamplePtr& sample) const;
   void send_turn_event(const SamplePtr& sample, int64_t turn);
   void send_score_events(const std::vector<SamplePtr>& samples);
+  void refuse_on_other_ranks() const;
   void refuse_scores() const;
   void require_parts(uint64_t sample_id, size_t num_parts) const;
   void require_token_rewards(uint64_t sample_id) const;

@@ -55,12 +55,28 @@ void TurnReplies::reply(ScoreBoard& board, const Reply& reply) {
     const Sample& asked =
         board.turn(reply.sample_id, reply.turn, model_.runtime().clock().now_ns());
     if (!reply.finish) require_room(asked, ids.size());
-    auto next = std::make_shared<Sample>(asked);
-    for (const int32_t id : ids) append_given(*next, id);
-    answered_.push_back({std::move(next), reply.finish});
-    board.go_on(reply.sample_id);
+    go_on(board, asked, ids);
+    std::vector<uint64_t> numbers = {reply.sample_id};
+    numbers.insert(numbers.end(), ids.begin(), ids.end());
+    control_.schedule(lock).input(ScheduledKind::kReply, std::move(numbers));
   }
   control_.notify();
+}
+
+// Without ids the sample ends.
+void TurnReplies::go_on(ScoreBoard& board, const Sample& asked, std::span<const int32_t> ids) {
+  auto next = std::make_shared<Sample>(asked);
+  for (const int32_t id : ids) append_given(*next, id);
+  board.go_on(asked.id);
+  answered_.push_back({std::move(next), ids.empty()});
+}
+
+void TurnReplies::apply(ScoreBoard& board, const ScheduledEvent& input) {
+  constexpr int64_t kNoTime = 0;
+  if (input.numbers.empty()) throw Error(Code::kDataLoss, "the event is not a reply");
+  const std::vector<int32_t> ids(input.numbers.begin() + 1, input.numbers.end());
+  check_ids("ids", ids, model_.config().vocab);
+  go_on(board, board.turn(input.numbers[0], 0, kNoTime), ids);
 }
 
 // A turn that leaves no room for a reply and a token after it is the last one.

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "data/sample.h"
@@ -25,6 +26,8 @@ class TurnReplies {
 
   // For the host: see Pipeline. board: of the sample.
   void reply(ScoreBoard& board, const Reply& reply);
+  // A reply that the first of several ranks was given. Called under control's lock.
+  void apply(ScoreBoard& board, const ScheduledEvent& input);
 
   // Whether a sample that the engine has just finished asks for a reply.
   bool asks(const ScoreBoard& board, const Sample& sample, const Control::Lock& lock) const;
@@ -35,6 +38,7 @@ class TurnReplies {
  private:
   std::vector<int32_t> ids_of(const Reply& reply) const;
   void require_room(const Sample& sample, size_t num_ids) const;
+  void go_on(ScoreBoard& board, const Sample& asked, std::span<const int32_t> ids);
 
   Control& control_;
   LoadedModel& model_;

@@ -36,7 +36,9 @@ bool UpdateDriver::has_steps_left() const {
 // the next step.
 Turn UpdateDriver::between_steps() {
   Control& control = run_.control;
-  while (control.enter(PipelineState::kFetching)) {
+  for (;;) {
+    control.meet();
+    if (!control.enter(PipelineState::kFetching)) return Turn::kEnd;
     run_.checkpoints.finish_if_ended();
     if (!run_.generation.active()) control.take_eval_request();
     if (control.apply_staged()) apply_options();
@@ -57,7 +59,6 @@ Turn UpdateDriver::between_steps() {
         return Turn::kWorked;
     }
   }
-  return Turn::kEnd;
 }
 
 // In the trace of a run that generates ahead.
@@ -199,7 +200,7 @@ void UpdateDriver::publish() {
   MetricList metrics = step_metrics();
   run_.checkpoints.note_step(metrics);
   run_.files.records().write_step(metrics, settings().metrics.interval_steps);
-  if (rollout_.batches().is_first()) event->metrics = std::move(metrics);
+  if (run_.model.runtime().ranks().rank() == 0) event->metrics = std::move(metrics);
   run_.model.runtime().tracer().span({"pipeline.step", TraceLane::kPipeline, step.times.begin,
                                       now(), "step", static_cast<int64_t>(event->step)});
   run_.control.push(std::move(event));
@@ -224,32 +225,30 @@ LedgerCounts UpdateDriver::close_batch(const Control::Lock& lock) {
 // What is open will be drawn again by a run that resumes here, so it does not count yet.
 std::shared_ptr<StepEvent> UpdateDriver::commit() {
   auto event = std::make_shared<StepEvent>();
-  const RankBatches& batches = rollout_.batches();
-  Control::Lock lock = run_.control.lock();
-  run_.control.schedule(lock).look();
-  LedgerCounts ledger = close_batch(lock);
-  if (!batches.alone()) {  // nobody waits for other ranks with the lock
-    lock.unlock();
-    ledger = batches.sum(ledger);
-    lock.lock();
-  }
   RunState& state = run_.progress.boundary;
-  ++state.step;
-  state.cursor = rollout_.next_ordinal();
-  state.open_ordinals = run_.scoring.open_ordinals(lock);
-  state.kl_coef = run_.phases.update().adaptive_kl();
+  run_.control.see([&](const Control::Lock& lock) {
+    run_.control.schedule(lock).look();
+    state.ledger = close_batch(lock);
+    ++state.step;
+    state.cursor = rollout_.next_ordinal();
+    state.open_ordinals = run_.scoring.open_ordinals(lock);
+    state.kl_coef = run_.phases.update().adaptive_kl();
+    run_.progress.version = run_.model.version();
+    run_.control.schedule(lock).note(
+        ScheduledKind::kPublish, {state.step, run_.progress.version, bits_of(step().update.loss),
+                                  bits_of(step().update.grad_norm)});
+    const auto due = [&](int64_t every_steps) {
+      return every_steps != 0 && state.step % static_cast<uint64_t>(every_steps) == 0;
+    };
+    run_.control.add_due(due(settings().eval.every_steps), due(settings().checkpoint.every_steps),
+                         lock);
+  });
+  // Nobody waits for other ranks with the lock.
+  const LedgerCounts ledger = rollout_.batches().sum(state.ledger);
+  const Control::Lock lock = run_.control.lock();
   state.ledger = ledger;
-  run_.progress.version = run_.model.version();
-  run_.control.schedule(lock).note(ScheduledKind::kPublish,
-                                   {state.step, run_.progress.version, bits_of(step().update.loss),
-                                    bits_of(step().update.grad_norm)});
   event->step = state.step;
   event->version = run_.progress.version;
-  const auto due = [&](int64_t every_steps) {
-    return every_steps != 0 && state.step % static_cast<uint64_t>(every_steps) == 0;
-  };
-  run_.control.add_due(due(settings().eval.every_steps), due(settings().checkpoint.every_steps),
-                       lock);
   return event;
 }
 

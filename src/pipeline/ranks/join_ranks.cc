@@ -5,6 +5,7 @@
 #include "comm/plugin/gloo_loader.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "core/error.h"
+#include "pipeline/config/runtime_options.h"
 
 namespace rl {
 namespace {
@@ -16,9 +17,8 @@ std::unique_ptr<Rendezvous> rendezvous_of(const Settings& settings, FileSystem& 
   const std::string& place = settings.comm.rendezvous;
   if (place.starts_with(kFile)) return file_rendezvous(files, place.substr(kFile.size()));
   if (place.starts_with(kTcp)) {
-    return gloo_plugin().tcp_rendezvous(place.substr(kTcp.size()),
-                                        static_cast<int>(settings.comm.rank),
-                                        static_cast<int>(settings.parallel.data));
+    return gloo_plugin().tcp_rendezvous(
+        place.substr(kTcp.size()), static_cast<int>(settings.comm.rank), rank_count_of(settings));
   }
   throw Error(Code::kInvalidArgument, str(kKey, " is '", place, "'"))
       .with_expected("file:DIRECTORY or tcp:HOST:PORT");
@@ -27,7 +27,7 @@ std::unique_ptr<Rendezvous> rendezvous_of(const Settings& settings, FileSystem& 
 }  // namespace
 
 bool has_process_ranks(const Settings& settings) {
-  return settings.parallel.data > 1 && settings.comm.backend != CommBackend::kLocal;
+  return rank_count_of(settings) > 1 && settings.comm.backend != CommBackend::kLocal;
 }
 
 void check_host_ranks(const Settings& settings, const Transport* given, int size) {
@@ -56,16 +56,13 @@ std::shared_ptr<Transport> join_ranks(const Settings& settings, FileSystem& file
   try {
     const std::unique_ptr<Rendezvous> rendezvous = rendezvous_of(settings, files);
     const int64_t timeout = settings.comm.timeout_ns;
-    return gloo_plugin().transport({static_cast<int>(settings.comm.rank),
-                                    static_cast<int>(settings.parallel.data),
-                                    timeout,
-                                    timeout,
-                                    {}},
-                                   *rendezvous);
+    return gloo_plugin().transport(
+        {static_cast<int>(settings.comm.rank), rank_count_of(settings), timeout, timeout, {}},
+        *rendezvous);
   } catch (const RankError&) {
     throw;
   } catch (Error& error) {
-    error.message = str("rank ", settings.comm.rank, " of ", settings.parallel.data,
+    error.message = str("rank ", settings.comm.rank, " of ", rank_count_of(settings),
                         " cannot join the others: ", error.message);
     if (error.key.empty()) error.key = kKey;
     throw;

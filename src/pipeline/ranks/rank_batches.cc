@@ -70,12 +70,13 @@ Settings settings_of_rank(const Settings& settings, int rank) {
   if (rank == 0) return own;
   own.metrics.jsonl = own.metrics.eval_jsonl = own.metrics.samples = "";
   own.metrics.tensorboard = false;
-  own.eval.path = "";
-  own.eval.every_steps = 0;
-  if (own.parallel.zero_stage == 0) own.checkpoint.every_steps = 0;
   own.buffer.record_dir = "";
   own.profiler.timeline.enable = false;
   own.profiler.timeline.dir = "";
+  if (rank < own.parallel.tensor) return own;
+  own.eval.path = "";
+  own.eval.every_steps = 0;
+  if (own.parallel.zero_stage == 0) own.checkpoint.every_steps = 0;
   return own;
 }
 

@@ -16,7 +16,8 @@
 namespace rl {
 
 // The settings of a rank's pipeline: files, evaluations and checkpoints are those of rank 0 alone.
-// To these the others give their parts of the optimizer states, if they are divided.
+// Ranks that divide a model with it evaluate with it, and give it their pieces of a checkpoint. So
+// do all with their parts of the optimizer states, if they are divided.
 Settings settings_of_rank(const Settings& settings, int rank);
 
 class RankBatches {
@@ -24,7 +25,6 @@ class RankBatches {
   explicit RankBatches(const DataRanks& ranks) : ranks_(ranks) {}
 
   bool alone() const { return ranks_.alone(); }
-  bool is_first() const { return ranks_.rank() == 0; }
   // Whether this rank generates the group.
   bool owns(uint64_t ordinal) const {
     return ordinal % static_cast<uint64_t>(ranks_.size()) == static_cast<uint64_t>(ranks_.rank());

@@ -18,6 +18,7 @@ ScheduledEvent RunSchedule::made(ScheduledKind kind, std::vector<uint64_t> numbe
 }
 
 void RunSchedule::input(ScheduledKind kind, std::vector<uint64_t> numbers, std::string text) {
+  if (keeps_inputs_) return kept_.push_back(made(kind, std::move(numbers), std::move(text)));
   if (writer_ == nullptr || ended_) return;
   writer_->append(made(kind, std::move(numbers), std::move(text)));
 }

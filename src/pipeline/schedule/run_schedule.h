@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pipeline/schedule/schedule_file.h"
@@ -27,6 +28,10 @@ class RunSchedule {
   bool recording() const { return writer_ != nullptr; }
   bool replaying() const { return reader_ != nullptr; }
   bool active() const { return recording() || replaying(); }
+  // From now on inputs are kept for other ranks, until they are taken (SharedInputs).
+  void keep_inputs() { keeps_inputs_ = true; }
+  bool takes_inputs() const { return recording() || keeps_inputs_; }
+  std::vector<ScheduledEvent> take_kept() { return std::exchange(kept_, {}); }
 
   // An input; a replay ignores it.
   void input(ScheduledKind kind, std::vector<uint64_t> numbers, std::string text = {});
@@ -76,6 +81,8 @@ class RunSchedule {
   std::unique_ptr<ScheduleReader> reader_;
   Apply apply_;
   std::vector<Pending> pending_;  // inputs for the next look
+  bool keeps_inputs_ = false;
+  std::vector<ScheduledEvent> kept_;
   uint64_t looks_ = 0;
   bool used_up_ = false, resumes_ = false, stopped_ = false, ended_ = false;
 };

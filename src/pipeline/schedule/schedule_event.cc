@@ -32,6 +32,7 @@ constexpr Row kRows[] = {
      {"values", Form::kReal}},
     {ScheduledKind::kFail, "failed score", {{{"sample"}}}, {}},
     {ScheduledKind::kExpire, "missed deadline", {{{"first sample"}}}, {}},
+    {ScheduledKind::kReply, "reply", {{{"sample"}}}, {"tokens"}},
     {ScheduledKind::kOptions, "options", {}, {}},
     {ScheduledKind::kStop, "stop", {}, {}},
     {ScheduledKind::kOutOfTime, "stop within an update", {}, {}},

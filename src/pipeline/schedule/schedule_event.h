@@ -14,6 +14,7 @@ enum class ScheduledKind : uint8_t {
   kScore = 1,   // sample, reward, number of parts, parts, token rewards
   kFail = 2,    // sample; the host's reason
   kExpire = 3,  // first sample of a group that missed its deadline; which sample it was
+  kReply = 4,   // sample, tokens of the reply; without them the sample ends
   // What the host asked for, as an outcome where the loop takes it.
   kOptions = 16,    // the options of the next step
   kStop = 17,       // the run ends

@@ -240,6 +240,16 @@ void LoadedModel::with_steady_weights(FunctionRef<void()> read) const {
   read();
 }
 
+// The pieces of a model meet as its ranks compute, which the loop of a run does on a thread of its
+// own.
+void LoadedModel::require_no_loop() const {
+  const std::lock_guard lock(use_mutex_);
+  if (run_ == nullptr || model_->tensor_ranks().size() == 1) return;
+  throw Error(Code::kBusy, str("the model is in use by ", run_,
+                               ", and the ranks that divide it save it together"))
+      .with_key("parallel.tensor");
+}
+
 void LoadedModel::save(const std::string& dir, Dtype dtype, bool replace_existing) const {
   save_other(*model_, dir, dtype, replace_existing);
 }
@@ -247,6 +257,7 @@ void LoadedModel::save(const std::string& dir, Dtype dtype, bool replace_existin
 void LoadedModel::save_other(const Model& other, const std::string& dir, Dtype dtype,
                              bool replace_existing) const {
   const ReadLease lease(*this);
+  require_no_loop();
   SaveOptions options = save_options_;
   options.dtype = dtype;
   options.replace_existing = replace_existing;

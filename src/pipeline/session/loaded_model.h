@@ -168,6 +168,8 @@ class LoadedModel {
   void load_chat_templates();
   bool half_trained_locked() const;
   void require_whole_locked(Weights which) const;
+  // kBusy while the loop of a run uses the pieces of a divided model.
+  void require_no_loop() const;
   // Returns once nobody trains the weights; kBusy if that takes longer.
   void wait_until_trained(std::unique_lock<std::mutex>& lock, int64_t wait_ns) const;
 

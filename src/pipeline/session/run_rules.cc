@@ -125,36 +125,31 @@ void refuse_own_engine(const OptionSet& options, Violations& violations) {
   }
 }
 
-// Each rank generates the groups of some ordinals of data.path, and none is replaced.
+// Ranks draw their prompts from data.path. Those of parallel.data generate the groups of some
+// ordinals each, and none is replaced.
 void refuse_with_ranks(const Settings& settings, Violations& violations) {
-  if (settings.parallel.tensor > 1) {
+  const ParallelSettings& parallel = settings.parallel;
+  if (parallel.pipeline > 1) {
     violations.add(Error(Code::kUnsupported,
-                         str("parallel.tensor is ", settings.parallel.tensor,
-                             ", but the loops of pipelines do not generate together in this build; "
-                             "engines and trainers of a host's own loop do"))
-                       .with_key("parallel.tensor")
-                       .with_expected("1"));
-  }
-  if (settings.parallel.pipeline > 1) {
-    violations.add(Error(Code::kUnsupported,
-                         str("parallel.pipeline is ", settings.parallel.pipeline,
+                         str("parallel.pipeline is ", parallel.pipeline,
                              ", but the loops of pipelines have no stages in this build; trainers "
                              "of a host's own loop do"))
                        .with_key("parallel.pipeline")
                        .with_expected("1"));
   }
-  const bool by_samples = settings.parallel.data > 1;
-  if (!by_samples && settings.parallel.context == 1) return;
-  const char* const other = by_samples ? "parallel.data" : "parallel.context";
-  const int64_t ranks = by_samples ? settings.parallel.data : settings.parallel.context;
-  const auto refuse = [&](const char* key, const char* why) {
-    violations.add(Error(Code::kUnsupported, str(other, " is ", ranks, ", but ", why))
-                       .with_key(key)
-                       .with_other_key(other));
+  const auto [axis, ranks] = parallel.data > 1 ? std::pair("parallel.data", parallel.data)
+                             : parallel.context > 1
+                                 ? std::pair("parallel.context", parallel.context)
+                                 : std::pair("parallel.tensor", parallel.tensor);
+  const auto refuse = [&, key = axis, count = ranks](const char* refused, const char* why) {
+    violations.add(Error(Code::kUnsupported, str(key, " is ", count, ", but ", why))
+                       .with_key(refused)
+                       .with_other_key(key));
   };
-  if (settings.data.path.empty()) {
+  if (ranks > 1 && settings.data.path.empty()) {
     refuse("data.path", "data.path is empty: ranks draw their prompts from one file");
   }
+  if (parallel.data == 1 && parallel.context == 1) return;
   if (settings.pipeline.filter != PipelineFilter::kNone) {
     refuse("pipeline.filter", "pipeline.filter would replace groups of one rank");
   }

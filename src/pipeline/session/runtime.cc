@@ -23,6 +23,7 @@ const Settings& validated(const Settings& settings, bool own_executor) {
   Violations violations;
   violations.add(settings.set.validate_all());
   violations.collect([&] { tensor_split_from(settings, 0); });
+  violations.collect([&] { require_rank_of_run(settings); });
   if (own_executor) {
     const auto threads = static_cast<int>(settings.runtime.threads);
     violations.collect([&] { checked_threads(threads, CpuList(settings.runtime.cpus)); });

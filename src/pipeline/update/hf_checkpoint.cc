@@ -2,6 +2,7 @@
 #include "pipeline/update/hf_checkpoint.h"
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -35,6 +36,17 @@ void add_hf_model(const LoadedModel& loaded, CheckpointDraft& draft) {
   if (!draft.meta.contents.hf_model) return;
   SaveOptions options = loaded.save_options();
   options.dtype = Dtype::kF32;
+  if (loaded.model().tensor_ranks().size() > 1) {
+    draft.save_model = [&model = loaded.model(), options = std::move(options),
+                        whole = std::make_shared<WholeTensors>(loaded.model())](
+                           FileSystem& fs, const std::string& dir) {
+      const auto reader = [&](const TensorInfo& tensor, int64_t first_row, std::span<float> out) {
+        whole->read(tensor, first_row, out);
+      };
+      save_hf_directory(fs, dir, model.config(), reader, options);
+    };
+    return;
+  }
   draft.save_model = [&model = loaded.model(), options = std::move(options),
                       trained = draft.models.front().arrays.front().tensors](
                          FileSystem& fs, const std::string& dir) {

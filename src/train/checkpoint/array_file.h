@@ -28,6 +28,7 @@ struct StateTensor {
   // The place of `bytes` among those of the whole, if they are this rank's part of it, which may be
   // empty; the parts of the ranks follow one another.
   std::optional<uint64_t> first = {};
+  bool of_draft = false;  // the bytes lie in memory of the draft, which nobody trains on
 
   uint64_t whole_bytes() const;
 };

@@ -340,26 +340,48 @@ void check_files(FileSystem& fs, const std::string& path, const CheckpointManife
 }
 
 void require_frozen(const FrozenMark& stored, const WeightLayout& layout, const std::string& path) {
-  size_t known = 0;
+  std::vector<std::string> known;
   for (const Parameter& p : layout.parameters()) {
     const bool frozen = std::ranges::find(stored.names, p.name) != stored.names.end();
     if (frozen == p.trainable()) refuse_frozen(path, p.name, !frozen);
-    known += frozen;
+    if (frozen) known.push_back(p.name);
   }
-  if (known == stored.names.size()) return;
+  if (num_stored(known, layout.split().ranks()) == stored.names.size()) return;
   throw Error(Code::kIncompatible,
               str(path, " names frozen parameters that the model does not have"))
       .with_location(path);
 }
 
+// Of what a rank has of a model in parts. Both have the same names.
+void require_frozen_parts(const FrozenMark& stored, const FrozenMark& own,
+                          const std::string& path) {
+  if (stored.digests.empty()) {
+    throw Error(Code::kIncompatible, str(path, " is of a run of an undivided model"))
+        .with_location(path);
+  }
+  for (size_t i = 0; i < own.names.size(); ++i) {
+    const auto at = std::ranges::find(stored.names, own.names[i]) - stored.names.begin();
+    const uint64_t digest = stored.digests[static_cast<size_t>(at)];
+    if (digest == own.digests[i]) continue;
+    throw Error(Code::kIncompatible,
+                str(path, " is of a run whose frozen ", own.names[i], " has digest ", hex64(digest),
+                    ", but the model's has ", hex64(own.digests[i])))
+        .with_key(own.names[i])
+        .with_expected(hex64(digest))
+        .with_location(path);
+  }
+}
+
 // A frozen parameter's values come from the model, so they must be those of the run that saved.
 void require_frozen_values(const FrozenMark& stored, const CheckpointArrays& arrays,
                            const std::string& path) {
-  const uint64_t seen = frozen_mark(arrays).digest;
-  if (stored.names.empty() || seen == stored.digest) return;
+  if (stored.names.empty()) return;
+  const FrozenMark own = frozen_mark(arrays);
+  if (arrays.layout->split().divides()) return require_frozen_parts(stored, own, path);
+  if (own.digest == stored.digest) return;
   throw Error(Code::kIncompatible,
               str(path, " is of a run whose frozen parameters have digest ", hex64(stored.digest),
-                  ", but the model's have ", hex64(seen)))
+                  ", but the model's have ", hex64(own.digest)))
       .with_expected(hex64(stored.digest))
       .with_location(path);
 }

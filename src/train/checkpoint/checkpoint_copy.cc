@@ -27,6 +27,7 @@ void CheckpointCopy::take(CheckpointDraft& draft) {
   for (ModelDraft& model : draft.models) {
     for (StateArray& array : model.arrays) {
       for (StateTensor& tensor : array.tensors) {
+        if (tensor.of_draft) continue;
         const uint64_t size = tensor.whole_bytes();
         RL_CHECK(size <= room.size());
         read(draft, tensor, room.first(size));

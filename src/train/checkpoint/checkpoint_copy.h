@@ -15,6 +15,7 @@ class CheckpointCopy {
   CheckpointCopy(uint64_t bytes, ArenaLedger* ledger);
 
   // Copies the tensors of the draft, which refers to the copies from then on: until the next call.
+  // Those in the draft's own memory are copies already.
   void take(CheckpointDraft& draft);
   std::span<std::byte> memory() const { return arena_.span(); }
 

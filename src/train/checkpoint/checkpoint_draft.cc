@@ -8,16 +8,24 @@ namespace rl {
 
 FrozenMark frozen_mark(const CheckpointArrays& a) {
   FrozenMark mark;
-  Digest64 digest;
+  const bool in_parts = a.layout->split().divides();
+  Digest64 all;
   for (const Parameter& p : a.layout->parameters()) {
     if (p.trainable()) continue;
+    Digest64 own;
+    Digest64& digest = in_parts ? own : all;
     mark.names.push_back(p.name);
     a.masters.part(p.offset, p.size).visit([&](std::span<const float> part) {
       digest.update(std::as_bytes(part));
     });
+    if (in_parts) mark.digests.push_back(own.value());
   }
-  mark.digest = digest.value();
+  mark.digest = in_parts ? digest_of_parts(mark.digests) : all.value();
   return mark;
+}
+
+uint64_t digest_of_parts(std::span<const uint64_t> digests) {
+  return digest64(std::as_bytes(digests));
 }
 
 ModelDraft draft_model(const TrainerCounters& counters, const CheckpointArrays& arrays,

@@ -75,8 +75,13 @@ struct CheckpointArrays {
 struct FrozenMark {
   std::vector<std::string> names;  // in the order of the layout
   uint64_t digest = 0;             // XXH64 of their values
+  // Of a model in parts (ModelConfig::split): XXH64 of each, so that a rank can compare its own.
+  // The digest is then that of these.
+  std::vector<uint64_t> digests = {};
 };
 FrozenMark frozen_mark(const CheckpointArrays& arrays);
+// The digest of a model in parts, from those of its parameters.
+uint64_t digest_of_parts(std::span<const uint64_t> digests);
 
 // What a checkpoint holds of a trained model.
 struct ModelDraft {

@@ -29,6 +29,7 @@ void write_counters(const TrainerCounters& c, nlohmann::json& object) {
 void write_frozen(const FrozenMark& frozen, nlohmann::json& object) {
   if (frozen.names.empty()) return;
   object["frozen"] = {{"parameters", frozen.names}, {"xxh64", hex64(frozen.digest)}};
+  for (const uint64_t digest : frozen.digests) object["frozen"]["each"].push_back(hex64(digest));
 }
 
 // Absent if they are the default, as in checkpoints of 0.2.
@@ -90,8 +91,18 @@ class Fields {
     if (!v.is_string()) fail(key, "a string");
     return v.get<std::string>();
   }
-  uint64_t digest(const char* key) const {
-    const std::string hex = text(key);
+  uint64_t digest(const char* key) const { return digest_of(key, text(key)); }
+  std::vector<std::string> texts(const char* key) const {
+    const nlohmann::json& list = at(key);
+    if (!list.is_array()) fail(key, "a list");
+    std::vector<std::string> out;
+    for (const nlohmann::json& each : list) {
+      if (!each.is_string()) fail(key, "a list of strings");
+      out.push_back(each.get<std::string>());
+    }
+    return out;
+  }
+  uint64_t digest_of(const char* key, const std::string& hex) const {
     uint64_t value = 0;
     std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
     if (hex64(value) != hex) fail(key, "16 hexadecimal digits");
@@ -141,12 +152,12 @@ FrozenMark frozen_of(const Fields& fields, const std::string& path) {
   if (!fields.has("frozen")) return mark;
   const Fields frozen(fields.at("frozen"), path);
   mark.digest = frozen.digest("xxh64");
-  const nlohmann::json& names = frozen.at("parameters");
-  if (!names.is_array()) frozen.fail("parameters", "a list");
-  for (const nlohmann::json& name : names) {
-    if (!name.is_string()) frozen.fail("parameters", "a list of strings");
-    mark.names.push_back(name.get<std::string>());
+  mark.names = frozen.texts("parameters");
+  if (!frozen.has("each")) return mark;
+  for (const std::string& hex : frozen.texts("each")) {
+    mark.digests.push_back(frozen.digest_of("each", hex));
   }
+  if (mark.digests.size() != mark.names.size()) frozen.fail("each", "a digest of each parameter");
   return mark;
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view kMark = ".part";
 
-bool is_piece(const StateTensor& t) { return t.name.rfind(kMark) != std::string::npos; }
+bool is_name_of_piece(const std::string& name) { return name.rfind(kMark) != std::string::npos; }
+bool is_piece(const StateTensor& t) { return is_name_of_piece(t.name); }
 
 // The name of the same piece so many parts later.
 std::string name_of_part(const std::string& name, int64_t later) {
@@ -45,17 +46,39 @@ std::shared_ptr<std::vector<std::byte>> add_pieces(const TensorRanks& ranks,
   for (int r = 0; r < ranks.size(); ++r) {
     for (const StateTensor& t : own) {
       const std::string name = name_of_part(t.name, (r - ranks.rank()) * split.count);
-      tensors.push_back({name, t.dtype, t.shape, DeviceBytes(next.first(t.bytes.size()))});
+      tensors.push_back(
+          {name, t.dtype, t.shape, DeviceBytes(next.first(t.bytes.size())), {}, true});
       next = next.subspan(t.bytes.size());
     }
   }
   return all;
 }
 
+// Whole parameters come first, as in the layout of one rank with all parts.
+void add_frozen_pieces(const TensorRanks& ranks, const TensorSplit& split, FrozenMark& mark) {
+  const auto middle = std::ranges::find_if(mark.names, is_name_of_piece);
+  const std::vector<std::string> names(middle, mark.names.end());
+  const size_t whole = mark.names.size() - names.size();
+  std::vector<uint64_t> digests(names.size() * static_cast<size_t>(ranks.size()));
+  std::ranges::copy(std::span(mark.digests).subspan(whole),
+                    digests.begin() + static_cast<ptrdiff_t>(names.size()) * ranks.rank());
+  ranks.gather_bytes(std::as_writable_bytes(std::span(digests)));
+  mark.names.resize(whole);
+  mark.digests.resize(whole);
+  mark.digests.insert(mark.digests.end(), digests.begin(), digests.end());
+  for (int r = 0; r < ranks.size(); ++r) {
+    for (const std::string& name : names) {
+      mark.names.push_back(name_of_part(name, (r - ranks.rank()) * split.count));
+    }
+  }
+  mark.digest = digest_of_parts(mark.digests);
+}
+
 }  // namespace
 
 void add_pieces_of_ranks(const TensorRanks& ranks, const TensorSplit& split, ModelDraft& draft) {
   if (ranks.size() == 1) return;
+  add_frozen_pieces(ranks, split, draft.frozen);
   for (StateArray& array : draft.arrays)
     draft.gathered.push_back(add_pieces(ranks, split, array.tensors));
 }
@@ -145,6 +168,11 @@ size_t num_stored(const TensorList& own, const WeightLayout& layout) {
   if (layout.stage().divides()) return static_cast<size_t>(layout.num_tensors_of_all());
   const int64_t ranks = layout.split().ranks();
   const auto pieces = static_cast<size_t>(std::ranges::count_if(own, is_piece));
+  return own.size() + pieces * static_cast<size_t>(ranks - 1);
+}
+
+size_t num_stored(std::span<const std::string> own, int64_t ranks) {
+  const auto pieces = static_cast<size_t>(std::ranges::count_if(own, is_name_of_piece));
   return own.size() + pieces * static_cast<size_t>(ranks - 1);
 }
 

@@ -3,6 +3,8 @@
 // and the file those of all.
 #pragma once
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "model/stage_ranks.h"
@@ -11,7 +13,8 @@
 
 namespace rl {
 
-// Adds the pieces of the other ranks to the arrays; the ranks call it together.
+// Adds the pieces of the other ranks to the arrays, and to the mark of what is frozen; the ranks
+// call it together.
 void add_pieces_of_ranks(const TensorRanks& ranks, const TensorSplit& split, ModelDraft& draft);
 
 // Adds the tensors of the other stages of the layout's model to those of the first one, which
@@ -20,5 +23,7 @@ void add_tensors_of_stages(const StageRanks& stages, const WeightLayout& layout,
 
 // How many tensors the file of an array has of which a rank with this layout reads these.
 size_t num_stored(const TensorList& own, const WeightLayout& layout);
+// The same of names, for ranks that have pieces.
+size_t num_stored(std::span<const std::string> own, int64_t ranks);
 
 }  // namespace rl
