@@ -147,6 +147,27 @@ TEST(StageSessions, ACheckpointIsTheSameForOneRankAndTwo) {
   }
 }
 
+// Of a step: each row once in each direction, and those of the embedding's gradient.
+TEST(StageSessions, MetricsHaveTheBytesOfTheFormula) {
+  const TempDir dir;
+  for (const char* model : {"llama", "smollm2"}) {
+    SCOPED_TRACE(model);
+    on_trainers(options_of(dir, 2, {}, model), [](RankParts& parts) -> std::string {
+      const std::vector<SamplePtr> batch = host_batch(parts.trainer);
+      const TrainedStep step = parts.trainer.step(batch);
+      const ModelConfig& c = parts.model->config();
+      const double row = 4 * static_cast<double>(c.hidden);
+      const double rows = step.get("training/computed_rows").value() * row;
+      const bool first = parts.rank == 0;
+      EXPECT_EQ(step.get("comm/activation_bytes").value(), c.tied_head && first ? 2 * rows : rows);
+      EXPECT_EQ(step.get("comm/gradient_bytes").value(),
+                c.tied_head && !first ? static_cast<double>(c.vocab) * row : 0);
+      EXPECT_GE(step.get("comm/sent_bytes").value(), rows);
+      return "";
+    });
+  }
+}
+
 TEST(StageSessions, ABatchThatOneStageRefusesIsRefusedByAll) {
   const TempDir dir;
   const auto work = [](RankParts& parts) {
