@@ -151,8 +151,9 @@ struct AttentionBackwardPiece {
   int64_t first_key, end_key;  // positions; all before `prefix`, or none
   int64_t prefix = 0;  // leading positions whose keys and values come from other rows of the batch
   float* d_prefix =
-      nullptr;  // (prefix, 2 KH D): k and v gradients of the prefix; null if no key is in it
+      nullptr;             // (., 2 KH D): k and v gradients of the prefix; null if no key is in it
   bool overwrite = false;  // store gradients instead of adding them
+  int64_t first_sum = 0;   // the position whose gradients the first row of d_prefix has
 };
 // One kv head: writes the columns of its query heads in the piece's rows, and the columns of its
 // key and value head in the rows of the piece's keys, or in d_prefix.

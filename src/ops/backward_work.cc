@@ -8,6 +8,31 @@ namespace {
 
 constexpr int64_t kChunk = kAttentionBackwardChunk;
 
+// The sequence of the whole batch that one of a rank is a part of; null: none.
+const SequenceRows* whole_of(const DividedRows& all, size_t own) {
+  const int32_t index = all.own[own];
+  return index < 0 ? nullptr : &all.sequences[static_cast<size_t>(index)];
+}
+
+// Whose keys it takes first: its prompt's or its own.
+int32_t root_of(const DividedRows& all, size_t own) {
+  const int32_t prompt = whole_of(all, own)->prefix_sequence;
+  return prompt >= 0 ? prompt : all.own[own];
+}
+
+// Neighbours that begin where their prompt ends form a part.
+size_t end_of_part(std::span<const SequenceRows> own, const DividedRows& all, size_t first) {
+  const auto follows = [&](size_t i) {
+    const SequenceRows* const whole = whole_of(all, i);
+    return whole != nullptr && whole->prefix_sequence >= 0 &&
+           own[i].first_position == whole->first_position;
+  };
+  size_t end = first + 1;
+  if (!follows(first)) return end;
+  while (end < own.size() && follows(end) && root_of(all, end) == root_of(all, first)) ++end;
+  return end;
+}
+
 }  // namespace
 
 BackwardWork::BackwardWork(int64_t max_rows, int64_t sum_width)
@@ -19,17 +44,22 @@ BackwardWork::BackwardWork(int64_t max_rows, int64_t sum_width)
   shared_prefixes_.reserve(most);
 }
 
-void BackwardWork::cut(std::span<const SequenceRows> sequences, float* sums) {
+void BackwardWork::clear(float* sums) {
   sums_ = sums;
   parts_.clear();
   chunks_.clear();
   shared_prefixes_.clear();
+  prefix_keys_.clear();
   used_rows_ = steps_ = 0;
+}
+
+void BackwardWork::cut(std::span<const SequenceRows> sequences, float* sums) {
+  clear(sums);
   for (size_t i = 0; i < sequences.size();) {
     const auto prefix_sequence = static_cast<int32_t>(i);
     const SequenceRows& t = sequences[i];
     RL_CHECK(t.first_position == 0 && t.prefix_sequence < 0);
-    add_part(sequences.subspan(i++, 1), 0);
+    add_part(sequences.subspan(i++, 1), part_of(0, 0));
     const size_t first_part = parts_.size();
     while (i < sequences.size() && sequences[i].prefix_sequence == prefix_sequence) {
       const size_t first = i;
@@ -40,33 +70,82 @@ void BackwardWork::cut(std::span<const SequenceRows> sequences, float* sums) {
         RL_CHECK(sequences[i].first_position == t.rows);
         rows += sequences[i].rows;
       }
-      add_part(sequences.subspan(first, i - first), t.rows);
+      add_part(sequences.subspan(first, i - first), part_of(t.rows, used_rows_));
+      used_rows_ += t.rows;
+      RL_CHECK(used_rows_ <= max_rows_);
     }
     if (parts_.size() > first_part)
       shared_prefixes_.push_back({t.first_row, t.rows, first_part, parts_.size()});
   }
 }
 
-void BackwardWork::set_sum_width(int64_t width) {
-  if (width == sum_width_) return;
-  sum_width_ = width;
-  int64_t rows = 0;
-  for (Part& part : parts_) {
-    if (part.prefix > 0) part.sums = sums_ + rows * width;
-    rows += part.prefix;
+void BackwardWork::cut(std::span<const SequenceRows> own, const DividedRows& all, float* sums) {
+  clear(sums);
+  used_rows_ = all.rows;
+  std::vector<int64_t> turns(all.sequences.size(), 0);  // the end of the last part, by its root
+  for (size_t i = 0; i < own.size();) {
+    const size_t first = i;
+    i = end_of_part(own, all, first);
+    Part part = part_of(own[first].first_position, 0);
+    const SequenceRows* const whole = whole_of(all, first);
+    if (part.prefix > 0) {
+      part.first_keys = prefix_keys_.size();
+      add_prefix_keys(*whole, part.prefix, all);
+      part.end_keys = prefix_keys_.size();
+    }
+    add_part(own.subspan(first, i - first), part);
+    if (part.prefix == 0) continue;
+    int64_t& turn = turns[static_cast<size_t>(root_of(all, first))];
+    Part& added = parts_.back();
+    added.first_step = std::max<int64_t>(0, turn - added.own_steps);
+    turn = added.end_step();
+    steps_ = std::max(steps_, turn);
+  }
+  if (all.own_rows == 0) return;
+  shared_prefixes_.push_back({0, all.own_rows, parts_.size(), parts_.size() + 1});
+  parts_.push_back(part_of(all.own_rows, all.own_place));
+}
+
+void BackwardWork::add_prefix_keys(const SequenceRows& whole, int64_t end, const DividedRows& all) {
+  const int64_t shared = whole.first_position;
+  if (whole.prefix_sequence >= 0) {
+    const int64_t first = all.sequences[static_cast<size_t>(whole.prefix_sequence)].first_row;
+    add_keys_of_rows(0, {first, first + shared}, all);
+  }
+  add_keys_of_rows(shared, {whole.first_row, whole.first_row + end - shared}, all);
+}
+
+// Keys that follow one another in rows that do, as far as they have places that do.
+void BackwardWork::add_keys_of_rows(int64_t first_key, const RowRange& rows,
+                                    const DividedRows& all) {
+  for (const RowChunk& c : all.chunks) {
+    const int64_t end = std::min(rows.end, c.end_row);
+    for (int64_t row = std::max(rows.first, c.first_row); row < end;) {
+      const int64_t key = first_key + row - rows.first;
+      const int64_t count = std::min(end - row, (key / kChunk + 1) * kChunk - key);
+      prefix_keys_.push_back({key, key + count, c.place + row - c.first_row});
+      row += count;
+    }
   }
 }
 
-void BackwardWork::add_part(std::span<const SequenceRows> sequences, int64_t prefix) {
-  Part part{prefix, prefix == 0 ? nullptr : sums_ + used_rows_ * sum_width_};
-  used_rows_ += prefix;
-  RL_CHECK(used_rows_ <= max_rows_);
+void BackwardWork::set_sum_width(int64_t width) {
+  if (width == sum_width_) return;
+  sum_width_ = width;
+  for (Part& part : parts_) part.sums = part_of(part.prefix, part.sum_row).sums;
+}
+
+BackwardWork::Part BackwardWork::part_of(int64_t prefix, int64_t sum_row) const {
+  return {prefix, prefix == 0 ? nullptr : sums_ + sum_row * sum_width_, sum_row};
+}
+
+void BackwardWork::add_part(std::span<const SequenceRows> sequences, Part part) {
   for (const SequenceRows& s : sequences) {
-    const int64_t end = prefix + s.rows;
+    const int64_t end = part.prefix + s.rows;
     int64_t of_sequence = 0;
-    for (int64_t first = prefix; first < end; ++of_sequence) {
+    for (int64_t first = part.prefix; first < end; ++of_sequence) {
       const int64_t next = std::min(end, (first / kChunk + 1) * kChunk);
-      chunks_.push_back({{s.first_row + first - prefix, next - first, first, s.blocks},
+      chunks_.push_back({{s.first_row + first - part.prefix, next - first, first, s.blocks},
                          part.chunks++,
                          of_sequence,
                          parts_.size()});
@@ -75,7 +154,7 @@ void BackwardWork::add_part(std::span<const SequenceRows> sequences, int64_t pre
     part.own_steps = std::max(part.own_steps, of_sequence);
   }
   parts_.push_back(part);
-  steps_ = std::max(steps_, part.own_steps + part.prefix_steps());
+  steps_ = std::max(steps_, part.end_step());
 }
 
 std::span<const AttentionBackwardPiece> BackwardWork::pieces(int64_t step,
@@ -85,8 +164,10 @@ std::span<const AttentionBackwardPiece> BackwardWork::pieces(int64_t step,
   return pieces_;
 }
 
-void BackwardWork::add_piece(const Chunk& chunk, int64_t step, const AttentionRule& rule) {
+void BackwardWork::add_piece(const Chunk& chunk, int64_t of_all, const AttentionRule& rule) {
   const Part& part = parts_[chunk.part];
+  const int64_t step = of_all - part.first_step;
+  if (step < 0) return;
   AttentionBackwardPiece piece{chunk.rows, 0, 0, part.prefix, part.sums, step == 0};
   if (step < part.own_steps) {
     if (step > chunk.of_sequence) return;
@@ -98,10 +179,22 @@ void BackwardWork::add_piece(const Chunk& chunk, int64_t step, const AttentionRu
     if (prefix_step >= prefix_steps) return;
     const int64_t at = (chunk.of_part - prefix_step + prefix_steps) % prefix_steps;
     if (at >= part.prefix_chunks()) return;
-    piece.first_key = at * kChunk;
-    piece.end_key = std::min((at + 1) * kChunk, part.prefix);
+    take_prefix_keys(part, at, piece);
   }
   if (piece.end_key > rule.first_key(chunk.rows.first_position)) pieces_.push_back(piece);
+}
+
+void BackwardWork::take_prefix_keys(const Part& part, int64_t at,
+                                    AttentionBackwardPiece& piece) const {
+  if (part.end_keys == part.first_keys) {
+    piece.first_key = at * kChunk;
+    piece.end_key = std::min((at + 1) * kChunk, part.prefix);
+    return;
+  }
+  const PrefixKeys& keys = prefix_keys_[part.first_keys + static_cast<size_t>(at)];
+  piece.first_key = piece.first_sum = keys.first;
+  piece.end_key = keys.end;
+  piece.d_prefix = sums_ + keys.sum_row * sum_width_;
 }
 
 void BackwardWork::add_row(const float* sum, float* to) const { add_elements(sum, sum_width_, to); }

@@ -15,7 +15,13 @@
 // prompt's chunks in turn: r, r - 1, ..., wrapping around. Closing parts this way bounds all sums
 // together by the number of rows of the batch.
 //
-// The split depends on the rows alone, never on threads. Nothing is allocated after construction.
+// If ranks divide the rows (ops/divided_rows.h), a sequence of a rank that begins within one of the
+// whole batch takes the keys before it as a prefix, as does one that continues a prompt. Their
+// gradients are summed at the places of their rows, for the ranks that have them. Parts that take
+// keys of one prompt or sequence do so one after the other.
+//
+// The split depends on the rows alone, never on threads. Nothing is allocated after construction,
+// unless ranks divide the rows.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -23,6 +29,7 @@
 #include <vector>
 
 #include "ops/attention.h"
+#include "ops/divided_rows.h"
 #include "ops/sequence_rows.h"
 
 namespace rl {
@@ -33,6 +40,10 @@ class BackwardWork {
   // The results are valid until the next call; block tables are the sequences' own. sums:
   // (max_rows, sum_width), owned by the caller.
   void cut(std::span<const SequenceRows> sequences, float* sums);
+  // The sequences of one rank. sums: (all.rows, sum_width); after the last step those of all ranks
+  // are to be added, and the rows of this rank have theirs then. Devices that do not go by pieces
+  // cannot compute it.
+  void cut(std::span<const SequenceRows> own, const DividedRows& all, float* sums);
   // Sums of another width from now on, at most that of the constructor.
   void set_sum_width(int64_t width);
 
@@ -85,29 +96,48 @@ class BackwardWork {
     int64_t first_row, rows;
     size_t first_part, end_part;
   };
+  // Keys of a prefix, and the row of the sums that the first of them has.
+  struct PrefixKeys {
+    int64_t first, end, sum_row;
+  };
   struct Part {
     int64_t prefix;      // positions of the shared prefix; 0: a sequence without one
     float* sums;         // (prefix, sum width), or null
+    int64_t sum_row;     // of all sums, their first row
     int64_t chunks = 0;  // row chunks
     int64_t own_steps = 0;
+    int64_t first_step = 0;
+    size_t first_keys = 0, end_keys = 0;  // of the prefix, if ranks divide the rows
     int64_t prefix_chunks() const {
+      if (end_keys > first_keys) return static_cast<int64_t>(end_keys - first_keys);
       return (prefix + kAttentionBackwardChunk - 1) / kAttentionBackwardChunk;
     }
     int64_t prefix_steps() const { return prefix == 0 ? 0 : std::max(chunks, prefix_chunks()); }
+    int64_t end_step() const { return first_step + own_steps + prefix_steps(); }
   };
   struct Chunk {
     AttentionRows rows;
     int64_t of_part, of_sequence;  // its index among the row chunks of its part and sequence
     size_t part;
   };
-  void add_part(std::span<const SequenceRows> sequences, int64_t prefix);
-  void add_piece(const Chunk& chunk, int64_t step, const AttentionRule& rule);
+  void clear(float* sums);
+  // Of sequences that continue one prefix, whose sums are in rows of the sums.
+  Part part_of(int64_t prefix, int64_t sum_row) const;
+  void add_part(std::span<const SequenceRows> sequences, Part part);
+  void add_prefix_keys(const SequenceRows& whole, int64_t end, const DividedRows& all);
+  struct RowRange {
+    int64_t first, end;
+  };
+  void add_keys_of_rows(int64_t first_key, const RowRange& rows, const DividedRows& all);
+  void add_piece(const Chunk& chunk, int64_t of_all, const AttentionRule& rule);
+  void take_prefix_keys(const Part& part, int64_t at, AttentionBackwardPiece& piece) const;
   void add_row(const float* sum, float* to) const;
 
   int64_t max_rows_, sum_width_, used_rows_ = 0, steps_ = 0;
   float* sums_ = nullptr;
   std::vector<Part> parts_;
   std::vector<Chunk> chunks_;
+  std::vector<PrefixKeys> prefix_keys_;
   std::vector<AttentionBackwardPiece> pieces_;
   std::vector<SharedPrefix> shared_prefixes_;
 };

@@ -42,7 +42,7 @@ struct Work {
 };
 
 Place place_of(const AttentionBackwardPiece& p, int64_t key) {
-  if (key < p.prefix) return {p.d_prefix + key * kWidth, 0};
+  if (key < p.prefix) return {p.d_prefix + (key - p.first_sum) * kWidth, 0};
   return {nullptr, p.rows.first_row - p.rows.first_position + key};
 }
 
@@ -157,6 +157,128 @@ TEST(BackwardWork, FollowersOfAPromptTakeItsChunksInTurns) {
   EXPECT_EQ(w.steps[0].size(), 2u + 8u);
   EXPECT_EQ(w.steps[1].size(), 1u + 2u * 2u);
   EXPECT_EQ(w.work.num_sums(), 2 * 256 * kWidth);
+}
+
+// The rows of a batch that ranks divide into chunks, as one of them has them.
+struct RankWork {
+  RankWork(const Batch& batch, const std::vector<RowChunk>& chunks, const std::vector<size_t>& mine)
+      : sums(static_cast<size_t>(batch.rows * kWidth)), work(batch.rows, kWidth) {
+    all.sequences = batch.sequences;
+    all.chunks = chunks;
+    all.rows = batch.rows;
+    all.own_place = chunks[mine.front()].place;
+    for (const size_t c : mine) add(batch, chunks[c]);
+    all.own = wholes;
+    work.cut(own, all, sums.data());
+  }
+  void add(const Batch& batch, const RowChunk& chunk) {
+    for (size_t i = 0; i < batch.sequences.size(); ++i) {
+      const SequenceRows& s = batch.sequences[i];
+      const auto first = std::max<int64_t>(s.first_row, chunk.first_row);
+      const auto end = std::min<int64_t>(s.first_row + s.rows, chunk.end_row);
+      if (first >= end) continue;
+      own.push_back({static_cast<int32_t>(all.own_rows), static_cast<int32_t>(end - first),
+                     static_cast<int32_t>(s.first_position + first - s.first_row), nullptr});
+      wholes.push_back(static_cast<int32_t>(i));
+      for (int64_t row = first; row < end; ++row) rows.push_back(row);
+      all.own_rows += end - first;
+    }
+  }
+  // The row of the whole batch that has the key of a sequence.
+  int64_t row_of_key(size_t whole, int64_t key) const {
+    const SequenceRows& s = all.sequences[whole];
+    if (key >= s.first_position) return s.first_row + key - s.first_position;
+    return all.sequences[static_cast<size_t>(s.prefix_sequence)].first_row + key;
+  }
+  int64_t place_of_row(int64_t row) const {
+    for (const RowChunk& c : all.chunks)
+      if (row >= c.first_row && row < c.end_row) return c.place + row - c.first_row;
+    return -1;
+  }
+  size_t whole_of_row(int64_t own_row) const {
+    size_t i = 0;
+    while (own_row >= own[i].first_row + own[i].rows) ++i;
+    return static_cast<size_t>(wholes[i]);
+  }
+
+  DividedRows all;
+  std::vector<SequenceRows> own;
+  std::vector<int32_t> wholes;
+  std::vector<int64_t> rows;  // of the whole batch
+  std::set<int64_t> stored;   // own rows that a piece overwrote
+  std::vector<float> sums;
+  BackwardWork work;
+};
+
+// Rows of the whole batch and the keys that they met on this rank, by the row of the key.
+void meet(RankWork& r, std::map<std::pair<int64_t, int64_t>, int>& met) {
+  for (int64_t step = 0; step < r.work.steps(); ++step) {
+    const auto pieces = r.work.pieces(step, {1.0f});
+    expect_nothing_shared({pieces.begin(), pieces.end()});
+    for (const AttentionBackwardPiece& p : pieces) {
+      const size_t whole = r.whole_of_row(p.rows.first_row);
+      for (int64_t k = p.first_key; k < p.end_key; ++k) {
+        const int64_t key_row = r.row_of_key(whole, k);
+        if (k < p.prefix) {
+          ASSERT_EQ(place_of(p, k).first, r.sums.data() + r.place_of_row(key_row) * kWidth);
+        } else {
+          ASSERT_EQ(r.rows[static_cast<size_t>(place_of(p, k).second)], key_row);
+        }
+        for (int64_t i = 0; i < p.rows.rows; ++i)
+          if (k <= p.rows.first_position + i)
+            ++met[{r.rows[static_cast<size_t>(p.rows.first_row + i)], key_row}];
+      }
+      if (!p.overwrite) continue;
+      EXPECT_EQ(p.end_key, p.rows.first_position + p.rows.rows);
+      for (int64_t i = 0; i < p.rows.rows; ++i)
+        ASSERT_TRUE(r.stored.insert(p.rows.first_row + i).second);
+    }
+  }
+  EXPECT_EQ(r.stored.size(), r.rows.size());
+}
+
+// Cuts anywhere, also within prompts, and two chunks for a rank.
+TEST(BackwardWork, RanksThatDivideRowsMeetEveryKeyOnce) {
+  std::mt19937 rng(6);
+  for (int round = 0; round < 30; ++round) {
+    Batch batch;
+    for (unsigned group = 0, groups = 1 + rng() % 3; group < groups; ++group) {
+      const auto prefix_sequence = static_cast<int32_t>(batch.sequences.size());
+      const auto prompt = static_cast<int32_t>(1 + rng() % (round % 2 == 0 ? 30 : 400));
+      batch.add(prompt, 0, -1);
+      for (unsigned i = 0, count = rng() % 6; i < count; ++i)
+        batch.add(static_cast<int32_t>(1 + rng() % 300), prompt, prefix_sequence);
+    }
+    const int64_t ranks = 1 + rng() % 4, count = round % 3 == 0 ? 2 * ranks : ranks;
+    std::vector<int64_t> bounds = {0, batch.rows};
+    for (int64_t i = 1; i < count; ++i) bounds.push_back(rng() % (batch.rows + 1));
+    std::ranges::sort(bounds);
+    std::vector<RowChunk> chunks;
+    for (int64_t c = 0; c < count; ++c)
+      chunks.push_back({bounds[static_cast<size_t>(c)], bounds[static_cast<size_t>(c + 1)], 0});
+    std::vector<std::vector<size_t>> of_ranks(static_cast<size_t>(ranks));
+    int64_t place = 0;
+    for (int64_t r = 0; r < ranks; ++r) {
+      for (int64_t c = 0; c < count; ++c) {
+        if (c != r && (c < ranks || 2 * ranks - 1 - c != r)) continue;
+        RowChunk& chunk = chunks[static_cast<size_t>(c)];
+        of_ranks[static_cast<size_t>(r)].push_back(static_cast<size_t>(c));
+        chunk.place = place;
+        place += chunk.end_row - chunk.first_row;
+      }
+    }
+    std::map<std::pair<int64_t, int64_t>, int> met;
+    for (const std::vector<size_t>& mine : of_ranks) {
+      RankWork rank(batch, chunks, mine);
+      meet(rank, met);
+    }
+    size_t want = 0;
+    for (const SequenceRows& s : batch.sequences) {
+      for (int64_t r = 0; r < s.rows; ++r) want += static_cast<size_t>(s.first_position + r + 1);
+    }
+    for (const auto& [pair, times] : met) ASSERT_EQ(times, 1);
+    EXPECT_EQ(met.size(), want);
+  }
 }
 
 }  // namespace

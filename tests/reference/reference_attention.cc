@@ -139,7 +139,7 @@ class PieceBackward {
   float* key_gradient(int64_t position) const {
     const int64_t at = kv_head_ * s_.head_dim;
     if (position < piece_.prefix)
-      return piece_.d_prefix + position * 2 * s_.kv_heads * s_.head_dim + at;
+      return piece_.d_prefix + (position - piece_.first_sum) * 2 * s_.kv_heads * s_.head_dim + at;
     const int64_t row = piece_.rows.first_row + position - piece_.rows.first_position;
     return a_.dqkv + row * width() + s_.heads * s_.head_dim + at;
   }

@@ -125,7 +125,7 @@ class AttentionBackwardPass {
     const int64_t stride = own ? row_width() : 2 * shape_.kv_heads * D;
     const int64_t first_own_row = rows_.first_row - (rows_.first_position - piece_.prefix);
     float* to = own ? args_.dqkv + (first_own_row + key - piece_.prefix) * stride + shape_.heads * D
-                    : piece_.d_prefix + key * stride;
+                    : piece_.d_prefix + (key - piece_.first_sum) * stride;
     to += kv_head_ * D;
     const float scale = Products::kScaledQueries ? 1.0f : args_.rule.scale;
     const int64_t skipped = keys.first * shape_.padded_dim();
