@@ -27,6 +27,12 @@ TrafficBytes Traffic::total() const {
   return sum;
 }
 
+Traffic& Traffic::operator+=(const Traffic& other) {
+  for (size_t i = 0; i < kNumCollectives; ++i) by_call[i] += other.by_call[i];
+  for (size_t i = 0; i < kNumTrafficUses; ++i) by_use[i] += other.by_use[i];
+  return *this;
+}
+
 Traffic Traffic::operator-(const Traffic& before) const {
   Traffic out;
   for (size_t i = 0; i < kNumCollectives; ++i) out.by_call[i] = by_call[i] - before.by_call[i];

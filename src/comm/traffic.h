@@ -22,8 +22,8 @@ inline constexpr size_t kNumCollectives = 7;
 const char* collective_name(Collective collective);
 
 // What calls are for.
-enum class TrafficUse : uint8_t { kOther, kGradients, kParameters, kStates };
-inline constexpr size_t kNumTrafficUses = 4;
+enum class TrafficUse : uint8_t { kOther, kGradients, kParameters, kStates, kContext };
+inline constexpr size_t kNumTrafficUses = 5;
 
 struct TrafficBytes {
   uint64_t sent = 0, received = 0;
@@ -41,6 +41,7 @@ struct Traffic {
   const TrafficBytes& of(Collective call) const { return by_call[static_cast<size_t>(call)]; }
   const TrafficBytes& of(TrafficUse use) const { return by_use[static_cast<size_t>(use)]; }
   TrafficBytes total() const;
+  Traffic& operator+=(const Traffic& other);
   Traffic operator-(const Traffic& before) const;
 };
 

@@ -31,7 +31,7 @@ class BackwardPass {
         item_(static_cast<int64_t>(dtype_bytes(compute_.dtype()))) {}
 
   void run() {
-    b_.work.cut(batch_.sequences, b_.d_prompts);
+    cut_attention();
     zero(b_.dx, n_);
     norm_gradient({n_, f_.x, args_.d_hidden, b_.dx}, layout_.final_norm());
     for (int64_t l = config_.layers - 1; l >= layout_.first_trained_layer(); --l) {
@@ -284,7 +284,44 @@ class BackwardPass {
 
   int64_t entry_of(int64_t l, int64_t p) const { return l * num_parts() + p; }
 
+  void cut_attention() {
+    if (batch_.context == nullptr) return b_.work.cut(batch_.sequences, b_.d_prompts);
+    RL_CHECK(batch_.context->rows.rows <= b_.limits.all_rows);
+    if (by_heads()) return b_.work.cut(batch_.all_sequences(), b_.d_prompts);
+    b_.work.cut(batch_.sequences, batch_.context->rows, b_.d_prompts);
+  }
+
+  // This rank's heads of the rows of all ranks, then all heads of its rows.
+  bool by_heads() const { return batch_.context != nullptr && batch_.context->by_heads; }
+  HeadExchange exchange_of_rows() const {
+    return {compute_, batch_.context->ranks, batch_.context->row_places, b_.heads.out, b_.heads.in};
+  }
+  static std::byte* bytes_of(float* values) { return reinterpret_cast<std::byte*>(values); }
+
+  void attention_gradient_by_heads(int64_t l, const SavedActivations::Layer& s) {
+    const AttentionShape& shape = kv_.shape.layers[static_cast<size_t>(l)];
+    const int64_t q = shape.heads * shape.head_dim, k = shape.kv_heads * shape.head_dim;
+    const HeadExchange rows = exchange_of_rows();
+    rows.to_heads({bytes_of(b_.d_mixed), bytes_of(b_.heads.d_mixed), {1, {q * 4}}});
+    rows.to_heads({s.mixed, f_.heads.mixed, {1, {q * item_}}});
+    b_.work.set_sum_width(2 * k);
+    const AttentionBackwardArgs args{
+        shape, attention_rule(config_, l), s.q,          kv_.layer(l), f_.heads.mixed,
+        s.lse, b_.heads.d_mixed,           b_.heads.dqkv};
+    attend_backward(compute_, {args, b_.work, b_.attention});
+    b_.work.for_each_part([&](int64_t first_row, int64_t count, const float* sums) {
+      for (int64_t r = 0; r < count; ++r) {
+        float* const to = b_.heads.dqkv + (first_row + r) * (q + 2 * k) + q;
+        scale_add(compute_, {{1.0f, to, 1.0f, sums + r * 2 * k}, 2 * k});
+      }
+    });
+    rows.to_rows({bytes_of(b_.dqkv), bytes_of(b_.heads.dqkv), {3, {q * 4, k * 4, k * 4}}});
+    if (batch_.context->rows.own_rows == 0)
+      zero_floats(compute_, {b_.dqkv, config_.part(l).qkv_width()});
+  }
+
   void attention_gradient(int64_t l, int64_t p, const SavedActivations::Layer& s) {
+    if (by_heads()) return attention_gradient_by_heads(l, s);
     b_.work.set_sum_width(config_.part(l).kv_width());
     const AttentionBackwardArgs args{kv_.shape.layers[static_cast<size_t>(entry_of(l, p))],
                                      attention_rule(config_, l),
@@ -295,22 +332,22 @@ class BackwardPass {
                                      b_.d_mixed,
                                      b_.dqkv};
     attend_backward(compute_, {args, b_.work, b_.attention});
+    if (batch_.context != nullptr)
+      batch_.context->sum_rows(b_.work.sums(), config_.part(l).kv_width());
   }
 
   // Gradients of q and k become gradients of the QKV projection.
   void rope_gradient(int64_t l, int64_t p, const SavedActivations::Layer& s) {
     const HeadNorm norms = head_norm(config_, model_.trained().layer(l));
-    const RopeBackwardArgs args{kv_.shape.layers[static_cast<size_t>(entry_of(l, p))],
-                                b_.dqkv,
-                                f_.places.data(),
-                                &model_.rope(l),
-                                b_.dqkv_rounded,
-                                n_,
-                                s.qkv ? &norms : nullptr,
-                                s.qkv,
+    AttentionShape shape = kv_.shape.layers[static_cast<size_t>(entry_of(l, p))];
+    shape.heads *= b_.limits.head_ranks;
+    shape.kv_heads *= b_.limits.head_ranks;
+    const RopeBackwardArgs args{shape,           b_.dqkv, f_.places.data(),         &model_.rope(l),
+                                b_.dqkv_rounded, n_,      s.qkv ? &norms : nullptr, s.qkv,
                                 nullptr};
     const auto run = [&](float* q_grad, float* k_grad) {
-      rope_rows_backward(compute_, {args, b_.work, q_grad, k_grad, b_.partial});
+      const BackwardWork& work = by_heads() ? no_sums_ : b_.work;
+      rope_rows_backward(compute_, {args, work, q_grad, k_grad, b_.partial});
     };
     const LayerOffsets& at = model_.layout().layer(l);
     const int64_t size = config_.head_dim;
@@ -350,6 +387,7 @@ class BackwardPass {
   BackwardBuffers& b_;
   const BackwardArgs& args_;
   const WeightLayout& layout_;
+  const BackwardWork no_sums_{0, 0};
   const int64_t n_, hidden_, item_;
 };
 

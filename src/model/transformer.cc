@@ -84,7 +84,7 @@ LayerPlaces places_again(const ForwardBuffers& b, const SavedActivations& saved,
 
 // Whether some shared prefix ends inside a block.
 bool has_partial_blocks(const ForwardBatch& batch, int64_t block_size) {
-  return std::ranges::any_of(batch.sequences, [&](const SequenceRows& s) {
+  return std::ranges::any_of(batch.all_sequences(), [&](const SequenceRows& s) {
     return s.prefix_sequence >= 0 && s.first_position % block_size != 0;
   });
 }
@@ -105,7 +105,7 @@ class Pass {
 
   void run() {
     fill_places();
-    b_.work.cut(batch_.sequences, model_.block_size());
+    b_.work.cut(by_heads() ? batch_.all_sequences() : batch_.sequences, model_.block_size());
     embed();
     for (int64_t l = 0; l < config_.layers; ++l) {
       const LayerPlaces at = saved_ ? places_to_keep(b_, *saved_, l) : in_place(b_, batch_.decode);
@@ -160,10 +160,18 @@ class Pass {
                s.first_position + s.rows <= model_.max_positions());
       for (int32_t r = 0; r < s.rows; ++r) {
         const int32_t position = s.first_position + r;
-        b_.places[static_cast<size_t>(next++)] = {position, s.blocks[position / block]};
+        b_.places[static_cast<size_t>(next++)] = {position, own_block(s.blocks[position / block])};
       }
     }
     RL_CHECK(next == batch_.rows());
+  }
+
+  // Ranks that divide heads have the blocks of their rows apart from those of their heads.
+  bool by_heads() const { return batch_.context != nullptr && batch_.context->by_heads; }
+  int32_t own_block(int32_t block) const {
+    if (!by_heads()) return block;
+    if (batch_.context->rows.own_rows == 0) return 0;
+    return block - static_cast<int32_t>(batch_.context->blocks[batch_.context->ranks.rank()].begin);
   }
 
   RowNorm norm(const float* weight) const { return {weight, config_.rms_eps, config_.norm_weight}; }
@@ -213,15 +221,24 @@ class Pass {
     return kv_.shape.layers[static_cast<size_t>(part.entry)];
   }
 
+  // With all heads of the rows.
+  AttentionShape row_shape(const Part& part) const {
+    AttentionShape shape = shape_of(part);
+    if (!by_heads()) return shape;
+    shape.heads *= b_.limits.head_ranks;
+    shape.kv_heads *= b_.limits.head_ranks;
+    return shape;
+  }
+
   RopeKvArgs heads_of(const Part& part, const HeadNorm& norms) const {
-    return {shape_of(part),
+    return {row_shape(part),
             part.at.qkv,
             weights_.layer(part.layer).qkv_bias[static_cast<size_t>(part.index)],
             config_.qk_norm ? &norms : nullptr,
             b_.places.data(),
             &model_.rope(part.layer),
-            part.at.q,
-            kv_.layer(part.entry),
+            by_heads() ? b_.heads.q : part.at.q,
+            by_heads() ? b_.heads.kv : kv_.layer(part.entry),
             batch_.rows()};
   }
 
@@ -231,19 +248,48 @@ class Pass {
     for_parts(l, all, [&](const Part& part) {
       project_qkv(compute_, {packed(part).qkv, b_.normed, part.at.result, part.at.qkv,
                              heads_of(part, norms), &packed(part).o});
+      if (batch_.context != nullptr) meet_ranks(part);
       if (!has_partial_blocks_) return;
-      copy_partial_blocks(compute_, {shape_of(part), kv_.layer(part.entry), batch_.sequences});
+      copy_partial_blocks(compute_,
+                          {shape_of(part), kv_.layer(part.entry), batch_.all_sequences()});
     });
+  }
+
+  // Keys and values of the rows of all ranks, or of this rank's heads with their queries.
+  void meet_ranks(const Part& part) {
+    const ContextBatch& context = *batch_.context;
+    const AttentionShape& shape = shape_of(part);
+    if (!by_heads()) return context.gather_blocks(kv_.layer(part.entry), shape.block_bytes());
+    const auto blocks = static_cast<int64_t>(shape.block_bytes());
+    exchange_of(context.row_places)
+        .to_heads({b_.heads.q, part.at.q, {1, {shape.heads * shape.padded_dim() * item()}}});
+    exchange_of(context.blocks).to_heads({b_.heads.kv, kv_.layer(part.entry), {1, {blocks}}});
+  }
+  HeadExchange exchange_of(const Pieces& units) const {
+    return {compute_, batch_.context->ranks, units, b_.heads.out, b_.heads.in};
+  }
+
+  // The rows of all heads, from this rank's heads of all rows.
+  void return_heads(const Part& part) {
+    const int64_t width = config_.part(part.layer).q_width();
+    exchange_of(batch_.context->row_places)
+        .to_rows({part.at.mixed, b_.heads.mixed, {1, {width / b_.limits.head_ranks * item()}}});
+    if (batch_.context->rows.own_rows == 0)
+      zero_floats(compute_, {reinterpret_cast<float*>(part.at.mixed), width * item() / 4});
   }
 
   void attend_rows(int64_t l, const LayerPlaces& all) {
     const HeadNorm norms = head_norm(config_, weights_.layer(l));
     for_parts(l, all, [&](const Part& part) {
       const RopeKvArgs heads = heads_of(part, norms);
-      const AttentionArgs attention{shape_of(part), attention_rule(config_, l),
-                                    part.at.q,      kv_.layer(part.entry),
-                                    part.at.mixed,  part.at.lse};
+      const AttentionArgs attention{shape_of(part),
+                                    attention_rule(config_, l),
+                                    part.at.q,
+                                    kv_.layer(part.entry),
+                                    by_heads() ? b_.heads.mixed : part.at.mixed,
+                                    part.at.lse};
       attend(compute_, {attention, b_.work, batch_.decode ? &heads : nullptr, b_.attention});
+      if (by_heads()) return_heads(part);
     });
   }
 

@@ -12,7 +12,9 @@
 #include "core/arena.h"
 #include "model/activation_rule.h"
 #include "model/backward_weights.h"
+#include "model/context_ranks.h"
 #include "model/gradient_sink.h"
+#include "model/head_exchange.h"
 #include "model/model.h"
 #include "ops/backward_ops.h"
 #include "ops/forward_ops.h"
@@ -26,22 +28,44 @@ struct ForwardBatch {
   // Decode: every sequence has one row, its newest, and reads no key that another row of the batch
   // writes. Changes no bit, only how work is distributed.
   bool decode = false;
+  // If ranks divide the rows: ids and sequences are those of this rank, whose tables have the
+  // blocks of all positions. Null: they are all.
+  const ContextBatch* context = nullptr;
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
+  std::span<const SequenceRows> all_sequences() const {
+    return context != nullptr ? context->rows.sequences : sequences;
+  }
 };
 
 // The largest batch of a pass, and how it is computed. Buffers of one pass have the same limits.
 struct BatchLimits {
-  BatchLimits(int64_t rows) : rows(rows), mlp_rows(rows) {}
+  BatchLimits(int64_t rows) : BatchLimits(rows, rows, true) {}
   BatchLimits(int64_t rows, int64_t mlp_rows, bool decodes)
-      : rows(rows), mlp_rows(mlp_rows), decodes(decodes) {}
+      : BatchLimits(rows, mlp_rows, decodes, rows) {}
+  BatchLimits(int64_t rows, int64_t mlp_rows, bool decodes, int64_t all_rows)
+      : rows(rows), mlp_rows(mlp_rows), decodes(decodes), all_rows(all_rows) {}
   int64_t rows;
   // Rows that go through an MLP at a time, so that its wide values exist for no more. Fewer than
   // `rows`: a multiple of kMlpRowUnit, with which no bit of values or fp32 gradients depends on it
   // on a CPU.
   int64_t mlp_rows;
-  bool decodes = true;  // batches may have ForwardBatch::decode
+  bool decodes;            // batches may have ForwardBatch::decode
+  int64_t all_rows;        // of all ranks that divide a batch
+  int64_t head_ranks = 1;  // which divide the heads of attention too
+  int64_t all_blocks = 0;  // KV blocks of a batch, if they do
 };
 constexpr int64_t kMlpRowUnit = 512;
+
+// Of ranks that divide heads: what belongs to all heads of a rank's rows besides the buffers of an
+// undivided batch, and what belongs to its heads of all rows. Null without such ranks.
+struct SharedHeads {
+  std::byte* q = nullptr;                   // (N, H, W)
+  std::byte* kv = nullptr;                  // blocks of this rank's rows
+  std::byte* mixed = nullptr;               // (rows of all, H / ranks, D)
+  float* d_mixed = nullptr;                 // (rows of all, H / ranks, D)
+  float* dqkv = nullptr;                    // (rows of all, (H + 2 KH) / ranks, D)
+  std::byte *out = nullptr, *in = nullptr;  // of HeadExchange
+};
 
 // Working memory of a forward, in memory of the device. Sizes are a pure function of shape; the
 // caller owns the bytes. What belongs to the heads or MLP units of a layer is an array of each part
@@ -65,6 +89,7 @@ class ForwardBuffers {
                  // norms
   std::byte* hidden;     // (N, C) final norm output, compute dtype: the forward's result
   std::byte* attention;  // attention_workspace_bytes()
+  SharedHeads heads;     // of a forward
   AttentionWork work;
   std::vector<RowPlace> places;  // (N), in memory of the host
 };
@@ -150,8 +175,9 @@ class BackwardBuffers {
   float* dqkv;              // (N, (H + 2 KH) D)
   float* partial;           // (row chunks, C) norm-weight gradients
   float* head_norms;        // (slots, 2 D) gradients of q and k norms; null undivided
-  float* d_prompts;         // (N, 2 KH D) key and value gradients of shared prefixes, by part
+  float* d_prompts;         // (rows of all ranks, 2 KH D) key and value gradients of prefixes
   std::byte* attention;     // attention_backward_workspace_bytes()
+  SharedHeads heads;        // of a backward
   BackwardWork work;
 };
 
@@ -162,8 +188,8 @@ struct BackwardArgs {
   const float* d_hidden;    // (N, C) gradient of buffers.hidden; it may be scratch.d_normed
   const WeightLayout* layout = nullptr;  // what is trained; null: everything
 };
-// Each sequence of the batch starts at position 0 or continues a shared prefix, whose rows receive
-// the gradients of all sequences that continue it.
+// Each sequence of the batch, of all ranks that divide it, starts at position 0 or continues a
+// shared prefix, whose rows receive the gradients of all sequences that continue it.
 void backward(const Model& model, const ForwardBatch& batch, const KvPool& kv,
               ForwardBuffers& buffers, SavedActivations& saved, BackwardBuffers& scratch,
               const BackwardArgs& args);

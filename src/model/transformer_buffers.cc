@@ -52,6 +52,26 @@ uint64_t max_bytes(const KvShape& kv, const Bytes& bytes) {
   return most;
 }
 
+// Of the largest layer.
+uint64_t exchange_bytes(const KvShape& kv, const BatchLimits& limits, uint64_t row_bytes) {
+  const uint64_t blocks =
+      limits.all_blocks * max_bytes(kv, [](const AttentionShape& s) { return s.block_bytes(); });
+  return std::max(blocks, padded_rows(limits.rows) * row_bytes);
+}
+
+void carve_heads(Carver& carver, const Widths& w, const KvShape& kv, const BatchLimits& limits,
+                 SharedHeads& heads) {
+  if (limits.head_ranks == 1) return;
+  const uint64_t rows = padded_rows(limits.rows), item = dtype_bytes(kv.dtype());
+  heads.q = carver.take("q of own rows", rows * w.padded_q * item);
+  heads.kv = carver.take("KV of own rows", exchange_bytes(kv, limits, 0));
+  heads.mixed = carver.take("attention output of own heads",
+                            limits.all_rows * w.q / limits.head_ranks * item);
+  const uint64_t bytes = exchange_bytes(kv, limits, w.padded_q * item);
+  heads.out = carver.take("heads, out", bytes);
+  heads.in = carver.take("heads, in", bytes);
+}
+
 uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& kv, int num_threads,
                        std::byte* data) {
   const Widths w(c);
@@ -72,6 +92,7 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
   b.attention = carver.take("attention scratch", max_bytes(kv, [&](const AttentionShape& s) {
                               return attention_workspace_bytes(s, num_threads);
                             }));
+  carve_heads(carver, w, kv, b.limits, b.heads);
   return carver.plan.total_bytes();
 }
 
@@ -244,11 +265,18 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
       c.split.divides() && c.qk_norm
           ? carver.take<float>("head norm gradients", PartSums::slots(c.split) * 2 * c.head_dim * 4)
           : nullptr;
-  b.d_prompts = carver.take<float>("d prompts", limits.rows * w.kv * 4);
+  b.d_prompts = carver.take<float>("d prompts", limits.all_rows * w.kv * 4);
   b.attention =
       carver.take("attention backward scratch", max_bytes(kv, [&](const AttentionShape& s) {
                     return attention_backward_workspace_bytes(s, num_threads);
                   }));
+  if (limits.head_ranks == 1) return carver.plan.total_bytes();
+  b.heads.d_mixed = carver.take<float>("d attention output of own heads",
+                                       limits.all_rows * w.q / limits.head_ranks * 4);
+  b.heads.dqkv =
+      carver.take<float>("d qkv of own heads", limits.all_rows * w.qkv / limits.head_ranks * 4);
+  b.heads.out = carver.take("heads, out", rows * w.qkv * 4);
+  b.heads.in = carver.take("heads, in", rows * w.qkv * 4);
   return carver.plan.total_bytes();
 }
 
@@ -262,7 +290,7 @@ uint64_t ForwardBuffers::bytes(const ModelConfig& config, const KvShape& kv,
 ForwardBuffers::ForwardBuffers(const ModelConfig& config, const KvShape& kv,
                                const BatchLimits& limits, int num_threads, std::byte* data)
     : limits(limits),
-      work(data ? limits.rows : 0),
+      work(data ? limits.all_rows : 0),
       places(static_cast<size_t>(data ? limits.rows : 0)) {
   RL_CHECK(limits.mlp_rows == limits.rows || limits.mlp_rows % kMlpRowUnit == 0);
   carve_forward(*this, config, kv, num_threads, data);
@@ -311,7 +339,7 @@ uint64_t BackwardBuffers::bytes(const ModelConfig& config, const KvShape& kv,
 }
 BackwardBuffers::BackwardBuffers(const ModelConfig& config, const KvShape& kv,
                                  const BatchLimits& limits, int num_threads, std::byte* data)
-    : limits(limits), work(data ? limits.rows : 0, Widths(config).kv) {
+    : limits(limits), work(data ? limits.all_rows : 0, Widths(config).kv) {
   carve_backward(*this, config, kv, limits, num_threads, data);
 }
 

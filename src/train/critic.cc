@@ -50,12 +50,14 @@ Critic::Critic(Model& model, const CriticOptions& options, std::byte* workspace,
                const TrainerTools& tools)
     : options_(validated(options)),
       context_{tools.tracer, tools.lane, tools.clock, tools.yield_point},
-      ranks_(tools.ranks),
+      ranks_(tools.ranks.divided_by(tools.context.size())),
+      context_ranks_(tools.context),
       learner_(model, options_.trainable, options_.backward_packing, options_.optimizer,
                {tools.gradients, tools.ranks}),
       workspace_(shape_of(model), options, workspace, tools.host_workspace),
       pass_(workspace_, context_) {
   RL_CHECK(model.config().scalar_head);
+  RL_CHECK(options_.context.ranks == context_ranks_.size());
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
 }
 
@@ -82,7 +84,7 @@ void Critic::values_of(std::span<const PackItem> items, std::span<const std::spa
   const Model& model = learner_.model();
   const PackRules rules = forward_rules(options_, model, ForwardOf::kOwn);
   for (const auto& values : out) std::ranges::fill(values, 0.0f);
-  for (const auto& some : plan_micro_batches(own_part(items), rules)) {
+  for (const auto& some : plan_micro_batches(part_of(items, ranks_.rank(), ranks_.size()), rules)) {
     micro_.fill(some, rules, WantedTokens::kGenerated);
     pass_.score_values(model, micro_, [&](const ValueChunk& chunk) {
       for (size_t i = 0; i < chunk.wanted.size(); ++i)
@@ -92,14 +94,14 @@ void Critic::values_of(std::span<const PackItem> items, std::span<const std::spa
   for (const auto& values : out) ranks_.fill(values);
 }
 
-std::vector<PackItem> Critic::own_part(std::span<const PackItem> items) const {
-  if (ranks_.alone()) return {items.begin(), items.end()};
+std::vector<PackItem> Critic::part_of(std::span<const PackItem> items, int index, int parts) const {
+  if (parts == 1) return {items.begin(), items.end()};
   const BatchRules& rules = options_.batch;
   const RankCut cut{.cost = rules.balance,
                     .hidden_size = learner_.model().config().hidden,
                     .whole_groups = rules.whole_groups,
                     .shared_prefix = rules.shared_prefix && rules.packed};
-  return cut_over_ranks(items, cut, ranks_.size())[static_cast<size_t>(ranks_.rank())];
+  return cut_over_ranks(items, cut, parts)[static_cast<size_t>(index)];
 }
 
 void Critic::check(std::span<const CriticSample> samples) const {
@@ -145,9 +147,10 @@ void Critic::minibatch(std::span<const PackItem> some, CriticMetrics& metrics) {
   non_finite_.clear();
   Model& model = learner_.model();
   const PackRules rules = training_rules(options_, model);
-  for (const auto& part : plan_micro_batches(own_part(some), rules)) {
+  for (const auto& part : plan_micro_batches(part_of(some, ranks_.part(), ranks_.parts()), rules)) {
     micro_.fill(part, rules, WantedTokens::kLoss);
-    ++metrics.micro_batches;
+    micro_.divide(options_.context, context_ranks_);
+    metrics.micro_batches += ranks_.counts_part();
     pass_.train_values(learner_.training(), micro_,
                        [&](const ValueChunk& chunk) { return chunk_loss(chunk, denominators); },
                        {metrics.forward_ns, metrics.head_ns, metrics.backward_ns});

@@ -102,7 +102,7 @@ class Critic {
   };
   void check(std::span<const CriticSample> samples) const;
   CriticMetrics run_step(std::span<const CriticSample> samples);
-  std::vector<PackItem> own_part(std::span<const PackItem> items) const;
+  std::vector<PackItem> part_of(std::span<const PackItem> items, int index, int parts) const;
   void values_of(std::span<const PackItem> items, std::span<const std::span<float>> out);
   void minibatch(std::span<const PackItem> items, CriticMetrics& metrics);
   void join_minibatch();
@@ -114,6 +114,7 @@ class Critic {
   CriticOptions options_;
   const PassContext context_;
   const DataRanks ranks_;
+  const ContextRanks context_ranks_;
   Learner learner_;
   TrainBuffers workspace_;
   MicroBatchPass pass_;

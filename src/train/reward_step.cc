@@ -1,6 +1,7 @@
 // A minibatch of a reward model: the values of all responses, the loss of their pairs, backward.
 // If every micro-batch has both responses of its pairs, the training pass itself provides the
-// values; else a forward without gradients comes first.
+// values; else a forward without gradients comes first, as it does if ranks divide the rows of a
+// micro-batch.
 #include <cmath>
 
 #include "train/trainer_impl.h"
@@ -29,10 +30,12 @@ bool Trainer::Impl::reward_minibatch(std::span<const PackItem> some, TrainMetric
   pairs.begin(some.front().index, some.size());
   const std::vector<PackItem> own = own_part(some);
   progress.micro_batches = plan_micro_batches(own, training_rules(options, model));
-  if (!keeps_pairs(progress.micro_batches)) {
-    const PhaseTimer phase(context, "train.current_values", metrics.current_ns);
-    score_values(own, [&](int32_t item, float value) { pairs.set(item, value); });
-  }
+  const bool divides = options.context.divides();
+  if (!divides && keeps_pairs(progress.micro_batches)) return true;
+  const PhaseTimer phase(context, "train.current_values", metrics.current_ns);
+  score_values(divides ? own_forwards(some) : own,
+               [&](int32_t item, float value) { pairs.set(item, value); });
+  if (divides) ranks.fill(pairs.values());
   return true;
 }
 

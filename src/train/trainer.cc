@@ -42,13 +42,15 @@ Trainer::Impl::Impl(Model& model, const Model* reference, const TrainerOptions& 
       reference(reference),
       options(validated(options)),
       context{tools.tracer, tools.lane, tools.clock, tools.yield_point},
-      ranks(tools.ranks),
+      ranks(tools.ranks.divided_by(tools.context.size())),
+      context_ranks(tools.context),
       workspace(shape_of(model), options, workspace, tools.host_workspace),
       learner(model, options.trainable, options.backward_packing, options.optimizer,
               {tools.gradients, tools.ranks}),
       pass(this->workspace, context) {
   RL_CHECK(reinterpret_cast<uintptr_t>(workspace) % ArenaPlan::kAlignment == 0);
   RL_CHECK(model.config().scalar_head == scores());
+  RL_CHECK(this->options.context.ranks == context_ranks.size());
   if (reference != nullptr) require_same_shape(model, *reference);
 }
 

@@ -18,7 +18,9 @@
 // 5. Of several data-parallel ranks (TrainerTools::ranks) each is given the whole batch and trains
 //    on its part of every minibatch (train/ranks/rank_cut.h). Denominators, losses over more than
 //    one token, the gradient and its norm are those of the whole minibatch, so that all ranks take
-//    the same optimizer step.
+//    the same optimizer step. Ranks may also divide the rows of a micro-batch among them
+//    (TrainerTools::context); they have one part of the minibatch, and forwards without gradients
+//    are divided by samples among them too.
 #pragma once
 #include <memory>
 #include <span>
@@ -65,7 +67,8 @@ struct TrainerTools {
   // TrainerSizes::gradients and gradient_scratch bytes of the device, of which only an update, from
   // its first micro-batch to its last optimizer step, and a load need the content; null: arenas.
   std::byte* gradients = nullptr;
-  DataRanks ranks = {};  // calls that train or score a batch are made by all of them together
+  DataRanks ranks = {};       // calls that train or score a batch are made by all of them together
+  ContextRanks context = {};  // as many as StepOptions::context has, neighbours among `ranks`
 };
 
 class Critic;

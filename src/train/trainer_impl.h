@@ -68,8 +68,13 @@ struct Trainer::Impl {
 
   // With several ranks (training_ranks.cc).
   uint64_t digest_of(std::span<const TrainSample> samples) const;
-  std::vector<std::vector<PackItem>> parts_of(std::span<const PackItem> items) const;
+  struct RankPart {
+    int index, count;
+  };
+  std::vector<PackItem> part_of(std::span<const PackItem> items, const RankPart& part) const;
+  // What this rank trains on, perhaps with others, and what it alone computes in forwards.
   std::vector<PackItem> own_part(std::span<const PackItem> items) const;
+  std::vector<PackItem> own_forwards(std::span<const PackItem> items) const;
   void join_minibatch();
   void join_metrics(TrainMetrics& metrics);
 
@@ -127,6 +132,7 @@ struct Trainer::Impl {
   RowTeacher* teacher = nullptr;
   const PassContext context;
   const DataRanks ranks;
+  const ContextRanks context_ranks;
   TrainBuffers workspace;
   Learner learner;
   MicroBatchPass pass;

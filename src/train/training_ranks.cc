@@ -40,7 +40,9 @@ uint64_t Trainer::Impl::digest_of(std::span<const TrainSample> samples) const {
   return digest.value();
 }
 
-std::vector<std::vector<PackItem>> Trainer::Impl::parts_of(std::span<const PackItem> some) const {
+std::vector<PackItem> Trainer::Impl::part_of(std::span<const PackItem> some,
+                                             const RankPart& part) const {
+  if (part.count == 1) return {some.begin(), some.end()};
   const BatchRules& rules = options.batch;
   return cut_over_ranks(some,
                         {.cost = rules.balance,
@@ -48,12 +50,15 @@ std::vector<std::vector<PackItem>> Trainer::Impl::parts_of(std::span<const PackI
                          .whole_groups = rules.whole_groups,
                          .shared_prefix = rules.shared_prefix && rules.packed,
                          .together = samples_together(options.objective)},
-                        ranks.size());
+                        part.count)[static_cast<size_t>(part.index)];
 }
 
 std::vector<PackItem> Trainer::Impl::own_part(std::span<const PackItem> some) const {
-  if (ranks.alone()) return {some.begin(), some.end()};
-  return parts_of(some)[static_cast<size_t>(ranks.rank())];
+  return part_of(some, {ranks.part(), ranks.parts()});
+}
+
+std::vector<PackItem> Trainer::Impl::own_forwards(std::span<const PackItem> some) const {
+  return part_of(some, {ranks.rank(), ranks.size()});
 }
 
 void Trainer::Impl::batch_logprobs(const Model& which, std::span<const Sample* const> samples,
@@ -71,7 +76,7 @@ void Trainer::Impl::batch_logprobs(const Model& which, std::span<const Sample* c
   };
   std::vector<const Sample*> own;
   std::vector<std::span<float>> own_out;
-  for (const PackItem& item : own_part(items)) {
+  for (const PackItem& item : own_forwards(items)) {
     own.push_back(item.sample);
     own_out.push_back(values_of(static_cast<size_t>(item.index)));
   }
@@ -85,7 +90,7 @@ void Trainer::Impl::join_minibatch() {
   if (ranks.alone()) return;
   const PhaseTimer phase(context, "train.reduce", progress.metrics.optimizer_ns);
   if (scores()) {
-    ranks.fill(pairs.values());
+    if (!options.context.divides()) ranks.fill(pairs.values());
   } else {
     TokenSums all;
     for (const TokenSums& part : ranks.gather(minibatch_sums)) all.add(part);

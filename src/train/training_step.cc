@@ -96,6 +96,7 @@ bool Trainer::Impl::run_next() {
     const std::vector<PackItem>& part = p.micro_batches[p.next_micro_batch++];
     micro.fill(part, training_rules(options, model),
                scores() ? WantedTokens::kLast : WantedTokens::kLoss);
+    micro.divide(options.context, context_ranks);
     count(part, p.metrics);
     scores() ? reward_micro_batch(p.metrics) : micro_batch(p.fresh, p.metrics);
   }
@@ -293,8 +294,10 @@ void Trainer::Impl::minibatch_loss() {
 
 // Counts the current micro-batch, made of these items.
 void Trainer::Impl::count(std::span<const PackItem> some, TrainMetrics& metrics) const {
-  ++metrics.micro_batches;
-  for (const PackItem& item : some) metrics.tokens += item.rows;
+  if (ranks.counts_part()) {
+    ++metrics.micro_batches;
+    for (const PackItem& item : some) metrics.tokens += item.rows;
+  }
   metrics.computed_rows += micro.rows();
   metrics.loss_tokens += static_cast<int64_t>(micro.wanted().size());
 }

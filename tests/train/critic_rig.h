@@ -28,7 +28,8 @@ class CriticRig {
     host_workspace_ = Arena("test critic host workspace", sizes.host_workspace);
     critic = std::make_unique<Critic>(
         *model_, options, workspace_.data(),
-        TrainerTools{.host_workspace = host_workspace_.data(), .ranks = rig.ranks});
+        TrainerTools{
+            .host_workspace = host_workspace_.data(), .ranks = rig.ranks, .context = rig.context});
   }
   Model& model() { return *model_; }
   std::vector<float> masters() {

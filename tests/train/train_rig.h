@@ -23,6 +23,7 @@ struct RigOptions {
   int64_t slice_width = 0;      // of the model's packed matrices; 0: what it takes
   const Device& device = cpu_device();
   DataRanks ranks = {};
+  ContextRanks context = {};
   TensorSplit split = {};
   TensorRanks tensor = {};
   const WeightSource* source = nullptr;  // in place of `model`
@@ -48,6 +49,7 @@ class TrainRig {
   }
   TrainRig(const RigOptions& rig, const TrainerOptions& options)
       : ranks(rig.ranks),
+        context(rig.context),
         opened(rig.source != nullptr
                    ? nullptr
                    : open_weight_source(real_fs(), path_of(rig.model), head_of(options.objective))),
@@ -79,7 +81,7 @@ class TrainRig {
     host_workspace = Arena("test host workspace", sizes.host_workspace);
     trainer = std::make_unique<Trainer>(
         model(), reference.get(), options, workspace.data(),
-        TrainerTools{.host_workspace = host_workspace.data(), .ranks = ranks});
+        TrainerTools{.host_workspace = host_workspace.data(), .ranks = ranks, .context = context});
     if (teacher == nullptr) return;
     row_teacher.emplace(*teacher, options,
                         RowTeacher::Memory{workspace.data(), workspace.data() + kept_offset},
@@ -97,6 +99,7 @@ class TrainRig {
   }
 
   const DataRanks ranks;
+  const ContextRanks context;
   std::unique_ptr<WeightSource> opened;  // until the model is loaded
   TinyModel tiny;
   std::unique_ptr<Model> reference, teacher;

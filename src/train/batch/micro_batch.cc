@@ -13,6 +13,7 @@ void MicroBatch::fill(std::span<const PackItem> items, const PackRules& rules, W
   tables_.clear();
   sequences_.clear();
   wanted_.clear();
+  context_.reset();
   block_size_ = rules.block_size;
   next_block_ = 0;
   int64_t longest = 0;

@@ -2,8 +2,11 @@
 // wanted tokens. The prompt of a run of several items is one sequence, their shared prefix, and
 // its last row predicts the first token of each of them. Padding is sequences of token 0 of which
 // nothing is wanted: their gradients are zero, so they add nothing to the others.
+//
+// Ranks may divide a micro-batch (divided_micro_batch.cc). Each then has its own rows alone.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,7 +30,13 @@ class MicroBatch {
   // The items of one micro-batch of a plan made by these rules, and its padding.
   void fill(std::span<const PackItem> items, const PackRules& rules, WantedTokens which);
 
-  ForwardBatch batch() const { return {ids_, sequences_}; }
+  // What fill() left is that of all ranks; afterwards it is this rank's. Every rank calls it for
+  // the same micro-batch. One without rows has one of padding. ranks lives as long as batches do.
+  void divide(const ContextRule& rule, const ContextRanks& ranks);
+
+  ForwardBatch batch() const {
+    return {ids_, sequences_, nullptr, false, context_ ? &*context_ : nullptr};
+  }
   int64_t rows() const { return static_cast<int64_t>(ids_.size()); }
   int64_t blocks() const { return next_block_; }  // ids 0..blocks() - 1
   // In the order of items and of their tokens. Only the last row of a shared prefix appears
@@ -43,6 +52,12 @@ class MicroBatch {
   // The row of a position of the sample whose sequence was added last.
   int32_t row_of(const Sample& sample, int32_t position, int32_t prefix_sequence) const;
 
+  std::vector<int64_t> block_starts() const;
+  void keep_own_rows(const ContextRule& rule);
+  void add_own_sequences(const RowChunk& chunk);
+  void keep_own_wanted(const std::vector<RowChunk>& chunks);
+  void add_stand_in();
+
   int64_t block_size_ = 0;
   int32_t next_block_ = 0;
   std::vector<int32_t> ids_;
@@ -50,6 +65,13 @@ class MicroBatch {
   size_t prefix_table_ = 0;      // where the table of the last shared prefix begins
   std::vector<SequenceRows> sequences_;
   std::vector<WantedRow> wanted_;
+
+  // If ranks divide it.
+  std::optional<ContextBatch> context_;
+  std::vector<RowChunk> chunks_;             // of all ranks, in row order
+  std::vector<SequenceRows> all_sequences_;  // of all ranks
+  std::vector<int32_t> own_;                 // DividedRows::own
+  int32_t stand_in_block_ = 0;
 };
 
 }  // namespace rl

@@ -85,7 +85,8 @@ int64_t StepOptions::train_rows() const {
 int64_t StepOptions::forward_budget() const {
   if (batch.forward_micro_batch_size != 0)
     return batch.forward_micro_batch_size * (longest_sample() - 1);
-  return batch.forward_max_tokens != 0 ? batch.forward_max_tokens : 2 * train_rows();
+  if (batch.forward_max_tokens != 0) return batch.forward_max_tokens;
+  return std::max(2 * train_rows() / context.ranks, longest_rows());
 }
 
 int64_t StepOptions::forward_rows() const {
@@ -148,6 +149,7 @@ void require_same_sizes(const StepOptions& now, const StepOptions& next) {
   require_same("trainer.logprob_chunk_tokens", now.logprob_chunk_tokens, next.logprob_chunk_tokens);
   require_same("trainer.mlp_chunk_tokens", now.mlp_chunk_tokens, next.mlp_chunk_tokens);
   require_same("trainer.recompute_loss", now.recompute_loss, next.recompute_loss);
+  if (now.context != next.context) refuse_change("parallel.context");
   if (now.backward_packing != next.backward_packing) refuse_change("trainer.backward_weights");
   require_same_states(now.optimizer, next.optimizer);
   require_same_activations(now.activations, next.activations);

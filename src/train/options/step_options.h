@@ -10,6 +10,7 @@
 #include "formats/trainable.h"
 #include "model/activation_rule.h"
 #include "model/backward_weights.h"
+#include "model/context_ranks.h"
 #include "model/head.h"
 #include "model/transformer.h"
 #include "train/options/batch_rules.h"
@@ -29,7 +30,7 @@ inline constexpr SizeKeys kTrainerKeys = {"trainer.max_tokens_per_device",
 
 struct StepOptions {
   SizeKeys keys = kTrainerKeys;
-  int64_t max_tokens = 1024;  // rows of one micro-batch, >= 1
+  int64_t max_tokens = 1024;  // rows of one micro-batch, of all ranks that divide it, >= 1
   int64_t max_sequence = 0;   // tokens of the longest sample; 0: max_tokens + 1, the most that fits
   // trainer.logprob_chunk_tokens: rows per head chunk; 0: a whole micro-batch at once.
   int64_t logprob_chunk_tokens = 256;
@@ -39,6 +40,7 @@ struct StepOptions {
   bool recompute_loss = false;
   BackwardPacking backward_packing = BackwardPacking::kByLayer;  // trainer.backward_weights
   ActivationRule activations;                                    // trainer.recompute_*
+  ContextRule context;                                           // parallel.context*
   int64_t epochs = 1;  // trainer.epochs over the samples of one step
   BatchRules batch;
 
@@ -54,7 +56,8 @@ struct StepOptions {
   int64_t longest_sample() const { return max_sequence != 0 ? max_sequence : max_tokens + 1; }
   // Rows of the longest sequence that is trained on.
   int64_t longest_rows() const;
-  // Most rows of a training micro-batch, and of a forward-only one, with padding.
+  // Most rows of a training micro-batch, and of a forward-only one, with padding. Ranks divide the
+  // former alone.
   int64_t train_rows() const;
   int64_t forward_budget() const;
   int64_t forward_rows() const;
@@ -62,8 +65,13 @@ struct StepOptions {
   int64_t reference_budget() const;
   int64_t reference_rows() const;
   // What buffers for micro-batches of up to `rows` rows have to hold.
-  BatchLimits limits(int64_t rows) const {
-    return {rows, mlp_chunk_tokens != 0 ? std::min(mlp_chunk_tokens, rows) : rows, false};
+  BatchLimits limits(int64_t rows) const { return limits(rows, rows); }
+  // Those of a rank in training.
+  int64_t own_train_rows(int64_t block_size) const {
+    return context.own_rows(train_rows(), block_size);
+  }
+  BatchLimits limits(int64_t rows, int64_t all_rows) const {
+    return {rows, mlp_chunk_tokens != 0 ? std::min(mlp_chunk_tokens, rows) : rows, false, all_rows};
   }
   int64_t chunk_rows() const {
     return logprob_chunk_tokens != 0 ? std::min(logprob_chunk_tokens, train_rows()) : train_rows();

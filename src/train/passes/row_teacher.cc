@@ -16,8 +16,8 @@ enum RegionIndex : size_t { kFirst, kSecond };
 ArenaPlan plan_forward(const TrainShape& s, const StepOptions& o) {
   ArenaPlan plan;
   plan.add_region("forward",
-                  ForwardBuffers::bytes(s.config, s.kv, o.limits(o.train_rows()), s.num_threads));
-  const CheckedU64 block(forward_kv(s.kv).block_bytes());
+                  ForwardBuffers::bytes(s.config, s.kv, train_limits(s, o), s.num_threads));
+  const CheckedU64 block(forward_kv(train_kv(s.kv, o)).block_bytes());
   plan.add_region("KV", (CheckedU64(all_kv_blocks(s, o)) * block).get());
   return plan;
 }
@@ -26,7 +26,7 @@ ArenaPlan plan_forward(const TrainShape& s, const StepOptions& o) {
 ArenaPlan plan_kept(const TrainShape& s, const StepOptions& o) {
   const CheckedU64 row = CheckedU64(s.config.hidden) * CheckedU64(dtype_bytes(s.compute()));
   ArenaPlan plan;
-  plan.add_region("hidden states", (CheckedU64(o.train_rows()) * row).get());
+  plan.add_region("hidden states", (CheckedU64(o.own_train_rows(s.kv.block_size())) * row).get());
   plan.add_region("head", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), false));
   return plan;
 }
@@ -49,10 +49,10 @@ RowTeacher::RowTeacher(const Model& model, const StepOptions& o, const Memory& m
                        const PassContext& context)
     : model_(model),
       context_(context),
-      forward_(model.config(), model.kv_shape(), o.limits(o.train_rows()),
+      forward_(model.config(), model.kv_shape(), train_limits(shape_of(model), o),
                shape_of(model).num_threads,
                region(plan_forward(shape_of(model), o), memory.forward, kFirst)),
-      kv_{forward_kv(model.kv_shape()),
+      kv_{forward_kv(train_kv(model.kv_shape(), o)),
           region(plan_forward(shape_of(model), o), memory.forward, kSecond),
           all_kv_blocks(shape_of(model), o)},
       hidden_(region(plan_kept(shape_of(model), o), memory.kept, kFirst)),

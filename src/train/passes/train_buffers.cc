@@ -101,9 +101,10 @@ int64_t padding_kv_blocks(const StepOptions& o, int64_t block_size) {
   return kv_blocks_of(rows, block_size) + sequences + 1;
 }
 
+// A rank without rows has one in a block of its own.
 int64_t all_kv_blocks(const TrainShape& s, const StepOptions& o) {
-  const int64_t block_size = s.kv.block_size();
-  return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size);
+  const int64_t block_size = s.kv.block_size(), stand_in = o.context.divides() ? 1 : 0;
+  return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size) + stand_in;
 }
 
 int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size) {
@@ -111,8 +112,23 @@ int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size
                        o.batch.shared_prefix);
 }
 
+BatchLimits train_limits(const TrainShape& s, const StepOptions& o) {
+  BatchLimits limits = o.limits(o.own_train_rows(s.kv.block_size()), o.train_rows());
+  limits.head_ranks = o.context.head_ranks();
+  if (o.context.by_heads()) limits.all_blocks = all_kv_blocks(s, o);
+  return limits;
+}
+
+KvShape train_kv(KvShape shape, const StepOptions& o) {
+  for (AttentionShape& layer : shape.layers) {
+    layer.heads /= o.context.head_ranks();
+    layer.kv_heads /= o.context.head_ranks();
+  }
+  return shape;
+}
+
 ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
-  const BatchLimits rows = o.limits(o.train_rows());
+  const BatchLimits rows = train_limits(s, o);
   const uint64_t backward = BackwardBuffers::bytes(s.config, s.kv, rows, s.num_threads);
   const uint64_t head = HeadBuffers::bytes(s.config, s.compute(), trained_head_rows(s, o), true);
   ArenaPlan plan;
@@ -122,14 +138,15 @@ ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
   plan.add_region("backward buffers", backward);
   plan.add_region("head buffers beyond backward",
                   bytes_beyond(head, backward - head_offset(s, rows)));
-  plan.add_region("training KV", kv_bytes(training_kv(s.kv, o.activations), all_kv_blocks(s, o)));
+  plan.add_region("training KV",
+                  kv_bytes(training_kv(train_kv(s.kv, o), o.activations), all_kv_blocks(s, o)));
   const uint64_t beyond = bytes_beyond(ScoringBuffers::bytes(s, o), plan.total_bytes());
   if (beyond != 0) plan.add_region("log-probs beyond training", beyond);
   return plan;
 }
 
 uint64_t train_host_bytes(const TrainShape& s, const StepOptions& o) {
-  return SavedActivations::host_bytes(s.config, o.train_rows(), o.activations);
+  return SavedActivations::host_bytes(s.config, o.own_train_rows(s.kv.block_size()), o.activations);
 }
 
 uint64_t ScoringBuffers::bytes(const TrainShape& s, const StepOptions& o) {
@@ -150,16 +167,17 @@ TrainBuffers::TrainBuffers(const TrainShape& shape, const StepOptions& options, 
 
 TrainBuffers::TrainBuffers(const TrainShape& s, const StepOptions& o, const ArenaPlan& plan,
                            const Memory& memory)
-    : saved(s.config, s.compute(), o.limits(o.train_rows()), region(plan, memory.device, kSaved),
+    : saved(s.config, s.compute(), train_limits(s, o), region(plan, memory.device, kSaved),
             o.activations, memory.host),
-      forward(s.config, s.kv, o.limits(o.train_rows()), s.num_threads,
+      forward(s.config, s.kv, train_limits(s, o), s.num_threads,
               region(plan, memory.device, kForward)),
-      backward(s.config, s.kv, o.limits(o.train_rows()), s.num_threads,
+      backward(s.config, s.kv, train_limits(s, o), s.num_threads,
                region(plan, memory.device, kBackward)),
       head(s.config, s.compute(), trained_head_rows(s, o), true,
            region(plan, memory.device, kBackward) + backward.free_before),
       d_hidden(backward.d_normed),
-      kv{training_kv(s.kv, o.activations), region(plan, memory.device, kKv), all_kv_blocks(s, o)},
+      kv{training_kv(train_kv(s.kv, o), o.activations), region(plan, memory.device, kKv),
+         all_kv_blocks(s, o)},
       scoring(s, o, memory.device) {}
 
 }  // namespace rl

@@ -33,6 +33,10 @@ int64_t forward_kv_blocks(const StepOptions& options, int64_t rows, int64_t bloc
 // micro-batch may run out of blocks before it runs out of tokens.
 int64_t kv_sequences(int64_t rows, int64_t samples);
 
+// Of a rank in training, and the keys and values that it has then.
+BatchLimits train_limits(const TrainShape& shape, const StepOptions& options);
+KvShape train_kv(KvShape shape, const StepOptions& options);
+
 ArenaPlan plan_train_buffers(const TrainShape& shape, const StepOptions& options);
 // Of activations that go to host memory.
 uint64_t train_host_bytes(const TrainShape& shape, const StepOptions& options);

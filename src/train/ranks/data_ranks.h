@@ -27,10 +27,21 @@ class DataRanks {
   // are given the whole batch, agree on it, and fail together.
   DataRanks(comm::Group& group, comm::Group& all, Transport& transport)
       : group_(&group), all_(&all), transport_(&transport) {}
+  // The same, where so many neighbours divide the rows of one part (model/context_ranks.h).
+  DataRanks divided_by(int ranks) const {
+    DataRanks out = *this;
+    out.ranks_of_part_ = ranks;
+    return out;
+  }
 
   int rank() const { return group_ != nullptr ? group_->rank() : 0; }
   int size() const { return group_ != nullptr ? group_->size() : 1; }
   bool alone() const { return size() == 1; }
+  // Of the parts of a batch that is trained on, this rank's; and whether it counts what the ranks
+  // of that part all have.
+  int part() const { return rank() / ranks_of_part_; }
+  int parts() const { return size() / ranks_of_part_; }
+  bool counts_part() const { return rank() % ranks_of_part_ == 0; }
   // Whether other ranks take part in its steps, in whatever way.
   bool has_others() const { return all_ != nullptr && all_->size() > 1; }
 
@@ -93,6 +104,7 @@ class DataRanks {
   comm::Group* group_ = nullptr;  // null: one rank
   comm::Group* all_ = nullptr;
   Transport* transport_ = nullptr;
+  int ranks_of_part_ = 1;
 };
 
 // Runs a part of a step in which the others wait for this rank: an error that only it has ends

@@ -1,0 +1,85 @@
+// The ranks that divide the rows of a training batch (ops/divided_rows.h), and what attention needs
+// of the others. Each rank has rows of its own of every value. For attention it has the keys and
+// values of all rows, once a layer has gathered them, or some heads of all rows.
+//
+// Ranks call the same functions in the same order (comm/group.h); for one rank they do nothing.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "comm/group.h"
+#include "ops/divided_rows.h"
+
+namespace rl {
+
+enum class ContextKind : uint8_t {
+  kAllGather,  // every rank has the keys and values of all rows
+  kUlysses,    // for attention a rank has some heads of all rows (model/head_exchange.h)
+};
+
+// How many ranks divide the rows, and how.
+struct ContextRule {
+  int64_t ranks = 1;
+  ContextKind kind = ContextKind::kAllGather;
+  // A rank has one chunk from the first half of the rows and one from the second, so that the keys
+  // before them are about as many on every rank.
+  bool zigzag = false;
+
+  bool divides() const { return ranks > 1; }
+  bool by_heads() const { return divides() && kind == ContextKind::kUlysses; }
+  // Ranks that divide the heads of attention.
+  int64_t head_ranks() const { return by_heads() ? ranks : 1; }
+  int64_t chunks() const { return zigzag ? 2 * ranks : ranks; }
+  int rank_of(int64_t chunk) const {
+    return static_cast<int>(chunk < ranks ? chunk : 2 * ranks - 1 - chunk);
+  }
+  // The most rows that a rank has of a batch. Chunks begin where a KV block does.
+  int64_t own_rows(int64_t rows, int64_t block_size) const {
+    if (!divides()) return rows;
+    const int64_t each = (rows + chunks() - 1) / chunks() + block_size;
+    return std::min(rows, chunks() / ranks * each);
+  }
+  bool operator==(const ContextRule&) const = default;
+};
+
+class ContextRanks {
+ public:
+  ContextRanks() = default;                                      // one rank
+  explicit ContextRanks(comm::Group& group) : group_(&group) {}  // which outlives it
+  int rank() const { return group_ != nullptr ? group_->rank() : 0; }
+  int size() const { return group_ != nullptr ? group_->size() : 1; }
+
+  // What the ranks have is counted in units, rank after rank: pieces has those of each.
+  struct Units {
+    const Pieces& pieces;
+    uint64_t each;  // bytes or floats
+  };
+  // Afterwards every rank has the bytes of all.
+  void gather(std::byte* data, const Units& units) const;
+  // Afterwards each rank has the sums of its own floats over all ranks, in their order.
+  void sum_own(float* data, const Units& units) const;
+  // Piece r of `from` goes to piece rank() of `to` at rank r.
+  void exchange(const std::byte* from, std::byte* to, uint64_t piece_bytes) const;
+
+ private:
+  comm::Group* group_ = nullptr;
+};
+
+// The division of one batch.
+struct ContextBatch {
+  const ContextRanks& ranks;
+  bool by_heads;
+  DividedRows rows;
+  Pieces row_places, blocks;  // of each rank
+  // Of a layer's keys and values: each rank has written those of its rows.
+  void gather_blocks(std::byte* layer, uint64_t block_bytes) const {
+    ranks.gather(layer, {blocks, block_bytes});
+  }
+  // Of gradients of keys and values at the places of all rows.
+  void sum_rows(float* sums, int64_t width) const {
+    ranks.sum_own(sums, {row_places, static_cast<uint64_t>(width)});
+  }
+};
+
+}  // namespace rl
