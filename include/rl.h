@@ -584,11 +584,11 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
 
 /* ---- ranks ---- */
 
-/* A run of parallel.data or parallel.tensor > 1 has as many ranks as their product in one process,
- * numbered from 0. Each rank is a runtime with threads, arenas and a memory budget of its own, and
- * has its own model, engines, trainer and pipeline. Ranks of parallel.data share the work of a
- * training step: each is given the same whole batch, trains on its part of every minibatch, and
- * afterwards has the same weights as the others, bit for bit.
+/* A run of parallel.data, parallel.context or parallel.tensor > 1 has as many ranks as their
+ * product in one process, numbered from 0. Each rank is a runtime with threads, arenas and a memory
+ * budget of its own, and has its own model, engines, trainer and pipeline. Ranks of parallel.data
+ * share the work of a training step: each is given the same whole batch, trains on its part of
+ * every minibatch, and afterwards has the same weights as the others, bit for bit.
  *
  * rl_trainer_step, rl_trainer_backward and their variants are calls that the ranks make together:
  * all of them, in the same order, with trainers of the same options, each rank on a thread of its
@@ -609,6 +609,10 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * engines are given the same requests and have the same samples, and none has a thread of its own
  * (engine.thread). The first of them writes what they save. A weight that is divided has its pieces
  * by name, as "model.layers.0.mlp.up_proj.weight.part1". They have no pipelines.
+ *
+ * With parallel.context = C, ranks C * i to C * i + C - 1 train on the same part of a minibatch and
+ * divide the rows of its micro-batches. They make the calls together that ranks of parallel.data
+ * do, and share gradients, checkpoints and prompts with them.
  *
  * A batch that one rank refuses is refused by all, and nothing has changed. When the pipeline of a
  * rank is stopped, the others end before their next step. What fails on one rank later, such as a

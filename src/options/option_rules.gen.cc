@@ -956,6 +956,8 @@ constexpr OptionCondition kConditions_comm_timeout_ns_and_parallel_data[] = {
      "1", "", ""},
     {"parallel.tensor", OptionCondition::kIs,
      "1", "", ""},
+    {"parallel.context", OptionCondition::kIs,
+     "1", "", ""},
 };
 constexpr OptionCondition kConditions_critic_forward_max_tokens_per_device_and_algo_advantage[] = {
     {"critic.forward_max_tokens_per_device", OptionCondition::kChanged,
@@ -1332,6 +1334,48 @@ constexpr OptionCondition kConditions_optimizer_state_dtype_and_optimizer_name[]
      "muon", "", ""},
     {"optimizer.state_dtype", OptionCondition::kIsNot,
      "fp32", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_context_and_comm_backend[] = {
+    {"parallel.context", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"comm.backend", OptionCondition::kIsNot,
+     "local", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_context_and_parallel_reduction_parts[] = {
+    {"parallel.context", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"parallel.reduction_parts", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_context_and_pipeline_mode[] = {
+    {"parallel.context", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"pipeline.mode", OptionCondition::kIsNot,
+     "sync", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_context_and_runtime_device[] = {
+    {"parallel.context", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cuda", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_context_kind_and_parallel_context[] = {
+    {"parallel.context_kind", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.context", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_context_zigzag_and_parallel_context[] = {
+    {"parallel.context_zigzag", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.context", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_context_zigzag_and_parallel_context_kind[] = {
+    {"parallel.context_zigzag", OptionCondition::kIs,
+     "true", "", ""},
+    {"parallel.context_kind", OptionCondition::kIs,
+     "ulysses", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_data_and_pipeline_mode[] = {
     {"parallel.data", OptionCondition::kIsNot,
@@ -2710,9 +2754,9 @@ constexpr OptionRule kRules[] = {
      kConditions_comm_rendezvous_and_comm_backend, 2,
      "comm.rendezvous = {comm.rendezvous} has no effect while comm.backend is {comm.backend}"},
     {"comm.timeout_ns", "parallel.data",
-     kConditions_comm_timeout_ns_and_parallel_data, 3,
-     "comm.timeout_ns = {comm.timeout_ns} has no effect while parallel.data and parallel.tensor "
-     "are 1"},
+     kConditions_comm_timeout_ns_and_parallel_data, 4,
+     "comm.timeout_ns = {comm.timeout_ns} has no effect while parallel.data, parallel.tensor and "
+     "parallel.context are 1"},
     {"critic.forward_max_tokens_per_device", "algo.advantage",
      kConditions_critic_forward_max_tokens_per_device_and_algo_advantage, 2,
      "critic.forward_max_tokens_per_device = {critic.forward_max_tokens_per_device} has no "
@@ -2943,6 +2987,34 @@ constexpr OptionRule kRules[] = {
      kConditions_optimizer_state_dtype_and_optimizer_name, 2,
      "optimizer.state_dtype = {optimizer.state_dtype} is a form of AdamW's moments, but "
      "optimizer.name = muon keeps its momentum in fp32"},
+    {"parallel.context", "comm.backend",
+     kConditions_parallel_context_and_comm_backend, 2,
+     "parallel.context is {parallel.context}, but comm.backend is {comm.backend}: in this build "
+     "its ranks are threads of one process"},
+    {"parallel.context", "parallel.reduction_parts",
+     kConditions_parallel_context_and_parallel_reduction_parts, 2,
+     "parallel.context is {parallel.context}, but in this build the rows of a model in "
+     "parallel.reduction_parts = {parallel.reduction_parts} parts are not divided"},
+    {"parallel.context", "pipeline.mode",
+     kConditions_parallel_context_and_pipeline_mode, 2,
+     "parallel.context is {parallel.context}, but with pipeline.mode = {pipeline.mode} ranks "
+     "would take different batches"},
+    {"parallel.context", "runtime.device",
+     kConditions_parallel_context_and_runtime_device, 2,
+     "parallel.context is {parallel.context}, but ranks of runtime.device = cuda cannot gather "
+     "keys and values in this build"},
+    {"parallel.context_kind", "parallel.context",
+     kConditions_parallel_context_kind_and_parallel_context, 2,
+     "parallel.context_kind = {parallel.context_kind} has no effect while parallel.context is "
+     "{parallel.context}"},
+    {"parallel.context_zigzag", "parallel.context",
+     kConditions_parallel_context_zigzag_and_parallel_context, 2,
+     "parallel.context_zigzag = {parallel.context_zigzag} has no effect while parallel.context "
+     "is {parallel.context}"},
+    {"parallel.context_zigzag", "parallel.context_kind",
+     kConditions_parallel_context_zigzag_and_parallel_context_kind, 2,
+     "parallel.context_zigzag has no use with parallel.context_kind = ulysses, which divides "
+     "attention by heads"},
     {"parallel.data", "pipeline.mode",
      kConditions_parallel_data_and_pipeline_mode, 2,
      "parallel.data is {parallel.data}, but with pipeline.mode = {pipeline.mode} ranks would "

@@ -327,6 +327,15 @@ constexpr OptionChoice kChoices_optimizer_state_dtype[] = {
     {"int8",
      "2.03 bytes: 8 bits with fp32 scales of blocks of 256, rounded stochastically."},
 };
+constexpr OptionChoice kChoices_parallel_context_kind[] = {
+    {"all_gather",
+     "Each rank has the keys and values of all rows of a micro-batch, which ranks gather layer "
+     "by layer. Log-probs have the bits of one rank."},
+    {"ulysses",
+     "For attention each rank has a part of the heads of all rows, which ranks exchange for all "
+     "heads of their own rows before and after. The number of ranks must divide heads and KV "
+     "heads of every layer. Log-probs have the bits of one rank."},
+};
 constexpr OptionChoice kChoices_pipeline_filter[] = {
     {"none",
      "Every scored group is trained on."},
@@ -1760,6 +1769,37 @@ constexpr OptionInfo kOptions[] = {
      "Decoupled weight decay.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, OptionParent::kNone, "",
      "verl actor.optim.weight_decay"},
+    {"parallel.context", OptionType::kI64, "1",
+     {.present = true, .inclusive = true, .i64 = 1},
+     {.present = true, .inclusive = true, .i64 = 1024},
+     false, false, nullptr, 0, "ranks",
+     "Number of ranks that divide the rows of each micro-batch that is trained on, of policy and "
+     "critic: each has all weights, and activations of a part of the tokens of every long "
+     "sequence. A micro-batch has trainer.max_tokens_per_device and critic.max_tokens_per_device "
+     "tokens on each of them. Forwards without gradients are divided by samples, which are whole "
+     "on a rank. With parallel.data there are as many such groups; a run has parallel.context * "
+     "parallel.data ranks, and a trainer's calls are made by all of them together.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
+     "Megatron context-parallel-size, verl ulysses_sequence_parallel_size, OpenRLHF "
+     "ring_attn_size"},
+    {"parallel.context_kind", OptionType::kEnum, "all_gather",
+     {},
+     {},
+     false, false, kChoices_parallel_context_kind, 2, "",
+     "How attention reads the rows of other ranks of parallel.context.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
+     "Megatron cp-comm-type, verl ulysses_sequence_parallel_size, OpenRLHF ring_attn_size"},
+    {"parallel.context_zigzag", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Rows of a micro-batch are cut into twice as many chunks as parallel.context, and rank r "
+     "has chunk r and the one as far from the end, so that the ranks have about as many keys "
+     "before their rows each. false: rank r has the r-th part of the rows, and the last rank of "
+     "a long sequence has most of its attention. Log-probs have the same bits; sums of gradients "
+     "have another order.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
+     "Megatron context parallelism"},
     {"parallel.data", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1024},

@@ -131,6 +131,9 @@ const Values kOfRuntime = {{"model.dtype", "fp32"},
                            {"comm.rank", "1"},
                            {"comm.rendezvous", "file:there"},
                            {"comm.timeout_ns", "3"},
+                           {"parallel.context", "2"},
+                           {"parallel.context_kind", "ulysses"},
+                           {"parallel.context_zigzag", "true"},
                            {"parallel.data", "2"},
                            {"parallel.reduction_parts", "2"},
                            {"parallel.sequence_parallel", "true"},
@@ -167,6 +170,7 @@ TEST(ObjectOptions, ThoseThatShapedTheParentAreItsOwn) {
   });
   // Several ranks take no feed or have no pipelines, which are errors of another status.
   both.erase("parallel.data");
+  both.erase("parallel.context");
   both.erase("parallel.tensor");
   expect_conflicts(host, both, [&](rl_options* options, rl_error** err) {
     return rl_pipeline_create(host.model, options, &pipeline, err);

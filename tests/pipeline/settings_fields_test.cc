@@ -221,6 +221,9 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("reference.micro_batch_size", s.reference.micro_batch_size);
   c.same("reward.forward_max_tokens_per_device", s.reward.forward_max_tokens_per_device);
   c.same("reward.micro_batch_size", s.reward.micro_batch_size);
+  c.same("parallel.context", s.parallel.context);
+  c.same("parallel.context_kind", s.parallel.context_kind);
+  c.same("parallel.context_zigzag", s.parallel.context_zigzag);
   c.same("parallel.data", s.parallel.data);
   c.same("parallel.zero_stage", s.parallel.zero_stage);
   c.same("comm.backend", s.comm.backend);

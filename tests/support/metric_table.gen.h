@@ -176,6 +176,7 @@ inline constexpr MetricRow kMetricTable[] = {
     {"step", "comm/received_bytes", "ranks"},
     {"step", "comm/gradient_bytes", "ranks"},
     {"step", "comm/parameter_bytes", "ranks"},
+    {"step", "comm/context_bytes", "ranks"},
     {"step", "timing_s/step", "pipeline"},
     {"step", "timing_s/gen", "generated"},
     {"step", "timing_s/reward", "generated"},

@@ -200,6 +200,12 @@ BatchRules batch_rules_from(const Settings& settings) {
   return b;
 }
 
+ContextRule context_rule_from(const Settings& settings) {
+  const ParallelSettings& p = settings.parallel;
+  const bool by_heads = p.context_kind == ParallelContextKind::kUlysses;
+  return {p.context, by_heads ? ContextKind::kUlysses : ContextKind::kAllGather, p.context_zigzag};
+}
+
 namespace {
 
 StateDtype state_dtype_from(OptimizerStateDtype named) {
@@ -219,8 +225,7 @@ OptimizerOptions optimizer_from(const Settings& settings) {
   o.seed = settings.runtime.seed;
   o.offload = {optimizer.cpu_offload, optimizer.cpu_offload_fraction, optimizer.overlap_d2h_h2d};
   o.no_decay = settings.optimizer.no_decay;
-  o.zero = {static_cast<int>(settings.parallel.zero_stage),
-            static_cast<int>(settings.parallel.data)};
+  o.zero = {static_cast<int>(settings.parallel.zero_stage), data_rank_count_of(settings)};
   o.ema = settings.optimizer.ema;
   return o;
 }
@@ -233,6 +238,7 @@ void fill_step(const Settings& settings, StepOptions& s) {
                            ? BackwardPacking::kResident
                            : BackwardPacking::kByLayer;
   s.activations = activation_rule_from(settings);
+  s.context = context_rule_from(settings);
   s.epochs = settings.trainer.epochs;
   s.batch = batch_rules_from(settings);
   s.loss_agg = settings.algo.loss_agg;
@@ -261,6 +267,10 @@ double own_or(double own, double of_policy) { return own >= 0 ? own : of_policy;
 
 TrainableRule trainable_from(const Settings& settings) {
   return {settings.model.freeze, settings.model.train_only};
+}
+
+int64_t of_all_ranks(const Settings& settings, int64_t tokens_per_device) {
+  return tokens_per_device * settings.parallel.context;
 }
 
 int64_t trained_length(const Settings& settings, int64_t max_sequence) {
@@ -345,7 +355,7 @@ CriticOptions critic_options_from(const Settings& settings, int64_t max_tokens,
   const CriticSettings& critic = settings.critic;
   fill_step(settings, c);
   c.batch.step_samples = step_samples;
-  const int64_t tokens = critic.max_tokens_per_device;
+  const int64_t tokens = of_all_ranks(settings, critic.max_tokens_per_device);
   const int64_t sequences = critic.micro_batch_size;
   const bool counted = c.batch.micro_batch_size > 0;
   if (counted) c.batch.micro_batch_size = sequences != 0 ? sequences : 2 * c.batch.micro_batch_size;

@@ -35,7 +35,12 @@ EngineOptions engine_options_from(const Settings& settings, int64_t max_model_le
 // Rows of a trained sample that predict nothing: 1 for a reward model, which reads the row of the
 // last token, else 0.
 int64_t last_rows(const Settings& settings);
-// step_samples: samples of a step, if known (MemoryPlan::step_samples).
+// How ranks divide the rows of micro-batches, and the tokens that all of them have if each has so
+// many.
+ContextRule context_rule_from(const Settings& settings);
+int64_t of_all_ranks(const Settings& settings, int64_t tokens_per_device);
+// step_samples: samples of a step, if known (MemoryPlan::step_samples). max_tokens: of a
+// micro-batch, which ranks may divide.
 TrainerOptions trainer_options_from(const Settings& settings, int64_t max_tokens,
                                     int64_t max_sequence, int64_t step_samples = 0);
 // Tokens of the longest sample that is trained on: trainer.oversize = cut makes it shorter than the

@@ -69,7 +69,12 @@ int thread_count_of(const Settings& settings) {
 }
 
 int rank_count_of(const Settings& settings) {
-  return static_cast<int>(settings.parallel.data * settings.parallel.tensor);
+  const ParallelSettings& p = settings.parallel;
+  return static_cast<int>(p.data * p.context * p.tensor);
+}
+
+int data_rank_count_of(const Settings& settings) {
+  return static_cast<int>(settings.parallel.data * settings.parallel.context);
 }
 
 TensorSplit tensor_split_from(const Settings& settings, int rank) {

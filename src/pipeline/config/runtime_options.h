@@ -25,8 +25,10 @@ const char* cuda_absence();
 Dtype compute_dtype_of(const Settings& settings, const Device& device = cpu_device());
 // The thread count that runtime.threads and runtime.cpus mean on this machine.
 int thread_count_of(const Settings& settings);
-// parallel.tensor * parallel.data.
+// parallel.tensor * parallel.context * parallel.data.
 int rank_count_of(const Settings& settings);
+// Those that share the gradients of a batch: parallel.context * parallel.data.
+int data_rank_count_of(const Settings& settings);
 // What a rank of that number among those of parallel.tensor has of a model's layers.
 // Error(kConflict) unless parallel.reduction_parts is a multiple of parallel.tensor.
 TensorSplit tensor_split_from(const Settings& settings, int rank);

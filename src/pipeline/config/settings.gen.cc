@@ -221,7 +221,10 @@ OptimizerSettings::OptimizerSettings(const OptionSet& options)
       weight_decay(options.get_f64("optimizer.weight_decay")) {}
 
 ParallelSettings::ParallelSettings(const OptionSet& options)
-    : data(options.get_i64("parallel.data")),
+    : context(options.get_i64("parallel.context")),
+      context_kind(choice_of<ParallelContextKind>(options, "parallel.context_kind")),
+      context_zigzag(options.get_bool("parallel.context_zigzag")),
+      data(options.get_i64("parallel.data")),
       reduction_parts(options.get_i64("parallel.reduction_parts")),
       sequence_parallel(options.get_bool("parallel.sequence_parallel")),
       tensor(options.get_i64("parallel.tensor")),

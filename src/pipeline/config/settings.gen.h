@@ -44,6 +44,7 @@ enum class EvalWeights : uint8_t { kTrained, kEma };
 enum class ModelDtype : uint8_t { kAuto, kBf16, kFp32 };
 enum class OptimizerName : uint8_t { kAdamw, kMuon };
 enum class OptimizerStateDtype : uint8_t { kFp32, kBf16, kInt8 };
+enum class ParallelContextKind : uint8_t { kAllGather, kUlysses };
 enum class PipelineFilter : uint8_t { kNone, kMean, kSpread };
 enum class PipelineMode : uint8_t { kSync, kOneStepOff, kAsync };
 enum class PipelineSampleLanes : uint8_t { kIndividual, kGroup };
@@ -330,6 +331,9 @@ struct OptimizerSettings {
 struct ParallelSettings {
   explicit ParallelSettings(const OptionSet& options);
 
+  int64_t context;  // ranks
+  ParallelContextKind context_kind;
+  bool context_zigzag;
   int64_t data;  // ranks
   int64_t reduction_parts;  // parts
   bool sequence_parallel;

@@ -19,19 +19,20 @@ namespace {
 // longest sample, whose last token usually is not a row.
 void check_budget(const TokenOption& budget, int64_t longest, Violations& v, bool last_row = false,
                   bool cut = false) {
-  const auto& [key, tokens] = budget;
-  const int64_t least = last_row ? longest : longest - 1;
+  const auto& [key, tokens, ranks] = budget;
+  const int64_t rows = last_row ? longest : longest - 1, least = (rows + ranks - 1) / ranks;
   if (tokens == 0 || tokens >= least) return;
+  const std::string is = str(
+      key, " is ", tokens, ranks > 1 ? str(" on each of ", ranks, " parallel.context ranks") : "");
   if (cut) {
     v.add(conflict(key, "trainer.seq_len",
-                   str(key, " is ", tokens, ", but trainer.oversize = cut leaves samples of up to ",
-                       least, " rows"))
+                   str(is, ", but trainer.oversize = cut leaves samples of up to ", rows, " rows"))
               .with_expected(str("0, or at least ", least)));
     return;
   }
   v.add(conflict(key, "engine.max_model_len",
-                 str(key, " is ", tokens, ", but a sample may have up to engine.max_model_len = ",
-                     longest, " tokens and trainer.oversize is error"))
+                 str(is, ", but a sample may have up to engine.max_model_len = ", longest,
+                     " tokens and trainer.oversize is error"))
             .with_expected(str("0, or at least ", least)));
 }
 
@@ -42,8 +43,9 @@ void check_roles(const Settings& settings, int64_t longest, Violations& v) {
   if (!cut) check_budget({"reward.forward_max_tokens_per_device", reward}, longest, v, true);
   if (has_critic(settings)) {
     const CriticSettings& critic = settings.critic;
-    check_budget({"critic.max_tokens_per_device", critic.max_tokens_per_device}, longest, v, false,
-                 cut);
+    check_budget(
+        {"critic.max_tokens_per_device", critic.max_tokens_per_device, settings.parallel.context},
+        longest, v, false, cut);
     check_budget({"critic.forward_max_tokens_per_device", critic.forward_max_tokens_per_device},
                  longest, v, false, cut);
   }
@@ -54,7 +56,7 @@ void check_roles(const Settings& settings, int64_t longest, Violations& v) {
 // One sequence with its padding must fit a micro-batch.
 void check_padding(const Settings& settings, const BatchRules& batch, int64_t longest,
                    Violations& v) {
-  const int64_t budget = settings.trainer.max_tokens_per_device;
+  const int64_t budget = of_all_ranks(settings, settings.trainer.max_tokens_per_device);
   const int64_t padded = batch.padded(std::min(longest - 1 + last_rows(settings), budget));
   if (budget == 0 || padded <= budget) return;
   const TrainerSettings& trainer = settings.trainer;
@@ -93,7 +95,8 @@ void check_batches(const Settings& settings, int64_t longest_sample, bool in_pip
     const bool last_row = last_rows(settings) > 0;
     const TrainerSettings& trainer = settings.trainer;
     for (const TokenOption& budget :
-         {TokenOption{"trainer.max_tokens_per_device", trainer.max_tokens_per_device},
+         {TokenOption{"trainer.max_tokens_per_device", trainer.max_tokens_per_device,
+                      settings.parallel.context},
           TokenOption{"trainer.seq_len", trainer.seq_len},
           TokenOption{"trainer.logprob_max_tokens_per_device",
                       trainer.logprob_max_tokens_per_device}}) {
@@ -123,6 +126,25 @@ void check_activations(const ActivationRule& rule, int64_t layers) {
 }
 
 }  // namespace
+
+void check_context(const Settings& settings, const ModelConfig& config, Violations& v) {
+  const ContextRule rule = context_rule_from(settings);
+  if (!rule.by_heads()) return;
+  for (int64_t l = 0; l < config.layers; ++l) {
+    const LayerShape shape = config.layer(l);
+    const auto refuse = [&](int64_t heads, const char* what) {
+      v.add(Error(Code::kIncompatible,
+                  str("parallel.context_kind = ulysses divides the heads of attention, but layer ",
+                      l, " has ", heads, " ", what, ", which parallel.context = ", rule.ranks,
+                      " does not divide; all_gather divides any model"))
+                .with_key("parallel.context_kind")
+                .with_other_key("parallel.context")
+                .with_expected("all_gather"));
+    };
+    if (shape.heads % rule.ranks != 0) return refuse(shape.heads, "heads");
+    if (shape.kv_heads % rule.ranks != 0) return refuse(shape.kv_heads, "KV heads");
+  }
+}
 
 void check_recompute(const Settings& settings, int64_t layers, Violations& v) {
   v.collect([&] {

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/violations.h"
+#include "formats/model_config.h"
 #include "pipeline/config/settings.gen.h"
 
 namespace rl {
@@ -12,7 +13,11 @@ namespace rl {
 struct TokenOption {
   const char* key;
   int64_t tokens;
+  int64_t ranks = 1;  // each of which has so many of a micro-batch
 };
+
+// Heads that ranks of parallel.context_kind = ulysses cannot divide.
+void check_context(const Settings& settings, const ModelConfig& config, Violations& v);
 
 // An error for two options, or an option and the model, that contradict each other.
 Error conflict(const char* key, const char* other, std::string message);

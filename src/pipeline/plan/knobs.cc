@@ -213,7 +213,9 @@ constexpr KnobRow kTable[] = {
      [](const Planner&) { return one("trainer.grad_dtype", "bf16"); }},
     {"critic.max_tokens_per_device", KnobEffect::kRounding, KnobPart::kTrainer,
      [](const Planner& p) {
-       return one("critic.max_tokens_per_device", std::to_string(p.min_tokens()));
+       const int64_t ranks = p.settings().parallel.context;
+       return one("critic.max_tokens_per_device",
+                  std::to_string((p.min_tokens() + ranks - 1) / ranks));
      }},
     {"model.dtype", KnobEffect::kRounding, KnobPart::kBoth,
      [](const Planner&) { return one("model.dtype", "bf16"); }},

@@ -14,7 +14,8 @@ namespace {
 // The longest response against the model's own limit; limits in options are the registry's rules.
 void check_response_length(const Settings& settings, const TokenOption& option, int64_t longest,
                            Violations& v) {
-  const auto& [key, tokens] = option;
+  const char* const key = option.key;
+  const int64_t tokens = option.tokens;
   if (tokens < longest || settings.engine.max_model_len != 0) return;
   v.add(conflict(
             key, "engine.max_model_len",
@@ -126,6 +127,7 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
   if (trainer)
     v.collect([&] { trainable_tensors(trainable_from(settings), expected_tensors(config)); });
   if (trainer) check_recompute(settings, config.layers, v);
+  if (trainer) check_context(settings, config, v);
   v.collect([&] {
     const int64_t longest = effective_model_len(settings, config.max_position);
     const TokenOption response{"sampling.max_new_tokens", settings.sampling.max_new_tokens},

@@ -52,7 +52,8 @@ int64_t fixed_tokens_of(const Settings& settings, int64_t longest) {
   const BatchRules batch = batch_rules_from(settings);
   if (batch.micro_batch_size > 0) return std::max<int64_t>(1, longest - 1 + last_rows(settings));
   const bool by_length = batch.seq_len != 0 && batch.packed;
-  return by_length ? batch.seq_len : settings.trainer.max_tokens_per_device;
+  if (by_length) return batch.seq_len;
+  return of_all_ranks(settings, settings.trainer.max_tokens_per_device);
 }
 
 }  // namespace
@@ -239,13 +240,16 @@ std::vector<PlanEntry> Planner::outside() const {
       {"tokenizer", "always", static_cast<uint64_t>(config_.vocab) * kVocabularyBytes},
       {"rope tables", "always", rope_bytes()}};
   if (has_engine() || has_trainer()) out.push_back({"samples", "always", sample_bytes()});
-  if (settings_.parallel.data > 1) {
-    const auto ranks = static_cast<int>(settings_.parallel.data);
+  if (const int ranks = data_rank_count_of(settings_); ranks > 1) {
     out.push_back({"collectives", "always", comm::Group::scratch_bytes(ranks, {-1})});
   }
   if (settings_.parallel.tensor > 1) {
     const auto ranks = static_cast<int>(settings_.parallel.tensor);
     out.push_back({"collectives, tensor", "always", comm::Group::scratch_bytes(ranks, {-1})});
+  }
+  if (settings_.parallel.context > 1) {
+    const auto ranks = static_cast<int>(settings_.parallel.context);
+    out.push_back({"collectives, context", "always", comm::Group::scratch_bytes(ranks, {-1})});
   }
   if (!has_trainer()) return out;
   const uint64_t each = kTrainedTokenBytes + (has_reference() ? kReferenceTokenBytes : 0) +

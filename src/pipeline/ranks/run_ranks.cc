@@ -34,6 +34,12 @@ RunRanks::RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes,
     : transport_(std::move(transport)) {
   const Mesh mesh(sizes, size(), rank());
   const GroupOptions options{timeout_ns};
+  if (sizes.context > 1) {
+    RL_CHECK(sizes.tensor == 1 && sizes.pipeline == 1);
+    context_.emplace(transport_, mesh, Axis::kContext, options);
+    data_.emplace(transport_, options);
+    return;
+  }
   data_.emplace(transport_, mesh, Axis::kData, options);
   if (sizes.tensor == 1) return;
   tensor_.emplace(transport_, mesh, Axis::kTensor, options);
@@ -46,5 +52,13 @@ DataRanks RunRanks::data() {
 }
 
 TensorRanks RunRanks::tensor() { return tensor_ ? TensorRanks(*tensor_) : TensorRanks(); }
+
+ContextRanks RunRanks::context() { return context_ ? ContextRanks(*context_) : ContextRanks(); }
+
+Traffic RunRanks::traffic() const {
+  Traffic all = data_ ? data_->traffic() : Traffic{};
+  if (context_) all += context_->traffic();
+  return all;
+}
 
 }  // namespace rl

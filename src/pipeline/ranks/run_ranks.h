@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/group.h"
+#include "model/context_ranks.h"
 #include "model/tensor_ranks.h"
 #include "train/ranks/data_ranks.h"
 
@@ -44,12 +45,17 @@ class RunRanks {
   DataRanks data();
   // Those that divide the layers of one model.
   TensorRanks tensor();
+  // Those that divide the rows of one micro-batch.
+  ContextRanks context();
+  // What this rank has exchanged of batches, gradients, parameters and states, and of rows.
+  Traffic traffic() const;
 
  private:
   std::shared_ptr<LocalRun> run_;
   std::shared_ptr<Transport> transport_;
-  std::optional<comm::Group> data_, tensor_;
-  std::optional<comm::Group> all_;  // unless the data axis has all ranks
+  std::optional<comm::Group> data_;  // those that divide rows included
+  std::optional<comm::Group> tensor_, context_;
+  std::optional<comm::Group> all_;  // unless data_ has all ranks
 };
 
 }  // namespace rl

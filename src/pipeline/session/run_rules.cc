@@ -135,12 +135,14 @@ void refuse_with_ranks(const Settings& settings, Violations& violations) {
                        .with_key("parallel.tensor")
                        .with_expected("1"));
   }
-  const int64_t ranks = settings.parallel.data;
-  if (ranks == 1) return;
+  const bool by_samples = settings.parallel.data > 1;
+  if (!by_samples && settings.parallel.context == 1) return;
+  const char* const other = by_samples ? "parallel.data" : "parallel.context";
+  const int64_t ranks = by_samples ? settings.parallel.data : settings.parallel.context;
   const auto refuse = [&](const char* key, const char* why) {
-    violations.add(Error(Code::kUnsupported, str("parallel.data is ", ranks, ", but ", why))
+    violations.add(Error(Code::kUnsupported, str(other, " is ", ranks, ", but ", why))
                        .with_key(key)
-                       .with_other_key("parallel.data"));
+                       .with_other_key(other));
   };
   if (settings.data.path.empty()) {
     refuse("data.path", "data.path is empty: ranks draw their prompts from one file");

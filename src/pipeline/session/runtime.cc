@@ -36,6 +36,7 @@ RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int r
   const int size = rank_count_of(settings);
   if (size == 1) return {};
   const MeshSizes sizes{.tensor = static_cast<int>(settings.parallel.tensor),
+                        .context = static_cast<int>(settings.parallel.context),
                         .data = static_cast<int>(settings.parallel.data)};
   const int64_t timeout_ns = settings.comm.timeout_ns;
   if (has_process_ranks(settings)) return {join_ranks(settings, files), sizes, timeout_ns};
@@ -82,7 +83,7 @@ std::shared_ptr<Runtime> Runtime::make_rank(int rank) const {
   }
   if (ranks_.run() == nullptr) {
     throw Error(Code::kFailedPrecondition,
-                "the run has one rank: parallel.data and parallel.tensor are 1")
+                "the run has one rank: parallel.data, parallel.tensor and parallel.context are 1")
         .with_key("parallel.data");
   }
   RuntimeSeams seams;

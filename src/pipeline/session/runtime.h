@@ -64,6 +64,7 @@ class Runtime {
   const RunRanks& ranks() const { return ranks_; }
   DataRanks data_ranks() { return ranks_.data(); }
   TensorRanks tensor_ranks() { return ranks_.tensor(); }
+  ContextRanks context_ranks() { return ranks_.context(); }
   std::shared_ptr<Runtime> make_rank(int rank) const;
   Logger& logger() { return logger_; }
   Tracer& tracer() { return tracer_; }

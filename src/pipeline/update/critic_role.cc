@@ -24,7 +24,7 @@ CriticRole::CriticRole(const LoadedModel& policy, const Settings& settings, cons
               memory.workspace,
               {&policy.runtime().tracer(), TraceLane::kTrain, &policy.runtime().clock(),
                &policy.runtime().compute_queue(), memory.host, memory.gradients,
-               policy.runtime().data_ranks()}) {}
+               policy.runtime().data_ranks(), policy.runtime().context_ranks()}) {}
 
 void CriticRole::save(const CriticRole* role, const LoadedModel& policy, const std::string& dir,
                       Dtype dtype, bool replace_existing) {

@@ -18,7 +18,7 @@ namespace rl {
 // If it is destroyed before finish, the watch notes what the weights have become.
 struct PolicyUpdate::InProgress {
   InProgress(LoadedModel& model, const Trainer& trainer)
-      : watch(model, &trainer), exchanged(model.runtime().data_ranks().traffic()) {}
+      : watch(model, &trainer), exchanged(model.runtime().ranks().traffic()) {}
   StepWatch watch;
   SampleCut::Batch cut;  // of which the batch is made
   PreparedBatch batch;
@@ -51,7 +51,7 @@ PolicyUpdate::PolicyUpdate(LoadedModel& model, const Settings& settings, const M
       model.model(), reference(), trainer_options(settings), workspace,
       TrainerTools{&runtime.tracer(), TraceLane::kTrain, &runtime.clock(), &runtime.compute_queue(),
                    host_workspace_.data(), plan.lent_gradients("policy", workspace),
-                   runtime.data_ranks()});
+                   runtime.data_ranks(), runtime.context_ranks()});
   critic_ = CriticRole::make(
       model, settings, plan,
       {workspace, host_workspace_.data(), plan.lent_gradients("critic", workspace)});
@@ -368,12 +368,13 @@ bool PolicyUpdate::abandon() {
 }
 
 void PolicyUpdate::add_traffic(const Traffic& before, MetricList& metrics) const {
-  const DataRanks ranks = model_.runtime().data_ranks();
-  if (!ranks.alone()) metrics.append(traffic_metrics(ranks.traffic() - before));
+  Runtime& runtime = model_.runtime();
+  if (!runtime.data_ranks().alone())
+    metrics.append(traffic_metrics(runtime.ranks().traffic() - before));
 }
 
 UpdateResult PolicyUpdate::without_samples() {
-  const Traffic before = model_.runtime().data_ranks().traffic();
+  const Traffic before = model_.runtime().ranks().traffic();
   PreparedBatch batch = preparation_.prepare({}, workers());
   cut_.count({}, batch.metrics);
   UpdateResult out;

@@ -126,6 +126,7 @@ MetricList traffic_metrics(const Traffic& traffic) {
   set("comm/received_bytes", traffic.total().received);
   set("comm/gradient_bytes", traffic.of(TrafficUse::kGradients).sent);
   set("comm/parameter_bytes", traffic.of(TrafficUse::kParameters).sent);
+  set("comm/context_bytes", traffic.of(TrafficUse::kContext).sent);
   return out;
 }
 
