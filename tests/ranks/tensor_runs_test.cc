@@ -125,8 +125,8 @@ TEST(TensorRuns, DropTheSameGroups) {
   const TempDir dir;
   const auto options = [&](int tensor) {
     return divided(turn_options(dir), tensor, 1,
-                   {"pipeline.prompts_per_step=4", "pipeline.reward_timeout_ns=300ms",
-                    "pipeline.reply_timeout_ns=300ms"});
+                   {"pipeline.prompts_per_step=4", "pipeline.reward_timeout_ns=1500ms",
+                    "pipeline.reply_timeout_ns=1500ms"});
   };
   const Both runs = run_both(options, [](Rig& rig, int) {
     rig.on_turn = [](Pipeline& p, const TurnEvent& e) {
