@@ -126,12 +126,17 @@ TEST(TensorRuns, DropTheSameGroups) {
   const TempDir dir;
   const auto options = [&](int tensor) {
     return divided(turn_options(dir), tensor, 1,
-                   {"pipeline.prompts_per_step=4", "pipeline.reward_timeout_ns=300ms",
-                    "pipeline.reply_timeout_ns=300ms"});
+                   {"pipeline.prompts_per_step=4", "pipeline.reward_timeout_ns=1500ms",
+                    "pipeline.reply_timeout_ns=1500ms"});
   };
   const Both runs = run_both(options, [](Rig& rig, int) {
     rig.on_turn = [](Pipeline& p, const TurnEvent& e) {
-      if (e.sample->ordinal != 2 || e.sample->slot != 1) use_tool(p, e);
+      if (e.sample->ordinal == 2 && e.sample->slot == 1) return;
+      try {
+        use_tool(p, e);
+      } catch (const Error& error) {  // its group is the one that is failed
+        EXPECT_EQ(error.code, Code::kLate) << error.message;
+      }
     };
     rig.on_score = [](Pipeline& p, const SamplePtr& s) {
       if (s->slot == 0 && s->ordinal == 0) return p.fail(s->id, "no judge");
