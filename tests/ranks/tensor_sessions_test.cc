@@ -2,8 +2,12 @@
 // together give what one rank with the same parts gives.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <span>
+
 #include "../pipeline/option_looks.h"
 #include "../pipeline/rank_rig.h"
+#include "core/hash.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/plan/planner.h"
 #include "support/expect_error.h"
@@ -135,6 +139,25 @@ TEST(TensorSessions, ACheckpointKnowsWhatIsFrozen) {
       for (const std::string& rank : on_trainers(options_of(dir, tensor, 1, assignments), resume))
         EXPECT_EQ(rank, one) << tensor;
     }
+    // Another value of the last piece: the rank that has it says so.
+    std::string changed = manifest();
+    const size_t last = changed.rfind('"', changed.find(']', changed.find("\"each\""))) - 1;
+    changed[last] = changed[last] == '0' ? '1' : '0';
+    std::ofstream(path + "/manifest.json", std::ios::binary) << changed;
+    std::ofstream(path + "/manifest.xxh64", std::ios::binary)
+        << hex64(digest64(std::as_bytes(std::span(changed))));
+    const auto load = [&](RankParts& parts) -> std::string {
+      try {
+        parts.trainer.load(path);
+        return "";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code, Code::kIncompatible) << e.message;
+        return e.key;
+      }
+    };
+    const std::vector<std::string> keys = on_trainers(options_of(dir, 2, 1, assignments), load);
+    EXPECT_EQ(keys[0], "");
+    EXPECT_TRUE(keys[1].ends_with(".part1")) << keys[1];
     const auto refused = [&](RankParts& parts) {
       const Error e = expect_error(Code::kIncompatible, [&] { parts.trainer.load(path); });
       return e.message;

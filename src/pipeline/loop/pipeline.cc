@@ -18,8 +18,11 @@ namespace rl {
 Pipeline::Pipeline(std::shared_ptr<LoadedModel> model, const Settings& settings)
     : impl_(std::make_shared<Impl>(std::move(model), settings)) {}
 
+// The failure comes before the stop, which ranks that divide a model would agree to.
 Pipeline::~Pipeline() {
-  if (!stop(0)) impl_->rollout.batches().fail("its pipeline was destroyed");
+  const bool running = impl_->control.running(impl_->control.lock());
+  if (running) impl_->rollout.batches().fail("its pipeline was destroyed");
+  stop(0);
   if (impl_->thread.joinable()) impl_->thread.join();
 }
 
