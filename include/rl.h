@@ -538,13 +538,14 @@ typedef void (*rl_log_fn)(void* user_data, const rl_log_record* record);
 typedef void (*rl_destroy_fn)(void* user_data);
 
 /* Creates a runtime. header_abi is the RL_ABI_VERSION of the header that the caller was written
- * for; a library that cannot serve it is RL_INCOMPATIBLE with both numbers. Reads runtime.* and
- * model.dtype and checks the whole set: RL_CONFLICT names options that contradict one another,
- * RL_OUT_OF_RANGE more runtime.threads than the process may use. runtime.device = cuda is
- * RL_NOT_IN_BUILD without the GPU plugin librl_cuda.so.N beside librl.so.N, RL_INCOMPATIBLE with
- * that of another version, and RL_UNSUPPORTED without a driver, a device of runtime.device_index or
- * code for its architecture. options may be NULL: then all options have their defaults. Starts
- * threads, reads no files. Thread: any. */
+ * for; a library that cannot serve it is RL_INCOMPATIBLE with both numbers. Reads runtime.*,
+ * parallel.*, comm.* and model.dtype and checks the whole set: RL_CONFLICT names options that
+ * contradict one another, RL_OUT_OF_RANGE more runtime.threads than the process may use.
+ * runtime.device = cuda is RL_NOT_IN_BUILD without the GPU plugin librl_cuda.so.N beside
+ * librl.so.N, RL_INCOMPATIBLE with that of another version, and RL_UNSUPPORTED without a driver, a
+ * device of runtime.device_index or code for its architecture. RL_FAILED_PRECONDITION with
+ * comm.backend = host, which needs rl_runtime_create_hosted. options may be NULL: then all options
+ * have their defaults. Starts threads; reads no files but those of comm.rendezvous. Thread: any. */
 RL_API rl_status rl_runtime_create(uint32_t header_abi, const rl_options* options, rl_runtime** out,
                                    rl_error** err);
 
@@ -621,8 +622,9 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  *
  * With parallel.pipeline = S and parallel.data = D, rank r has stage r / D of the model, and with
  * the ranks r % D + D * i the whole of it. These too make all calls that compute with it together,
- * and all that is said above of ranks that divide a model holds for them; a weight is whole, on the
- * stage that has its layer. rl_model_digest is of a stage's weights.
+ * and what is said above of models, engines and trainers of ranks that divide a model holds for
+ * them; they have no pipelines (RL_UNSUPPORTED). A weight is whole, on the stage that has its
+ * layer. rl_model_digest is of a stage's weights.
  *
  * With parallel.context = C, ranks C * i to C * i + C - 1 train on the same part of a minibatch and
  * divide the rows of its micro-batches. They make the calls together that ranks of parallel.data
@@ -650,9 +652,9 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
 
 /* Creates another rank of the run of a runtime, with its options and its services of the host. Each
  * rank but 0, which is the runtime that rl_runtime_create made, is created once.
- * RL_FAILED_PRECONDITION if it was created before, the run has one rank or its ranks are processes;
- * RL_OUT_OF_RANGE if the run has no such rank. Other codes are those of rl_runtime_create. Thread:
- * any. */
+ * RL_FAILED_PRECONDITION if it was created before, the run has one rank or comm.backend is not
+ * local; RL_OUT_OF_RANGE if the run has no such rank. Other codes are those of rl_runtime_create.
+ * Thread: any. */
 RL_API rl_status rl_runtime_create_rank(const rl_runtime* runtime, uint32_t rank, rl_runtime** out,
                                         rl_error** err);
 
@@ -3074,12 +3076,13 @@ typedef struct rl_transport {
  * a size too small has no effect. Thread: any; callback-safe. */
 RL_API void rl_transport_init(rl_transport* transport, size_t size);
 
-/* What a host provides to a runtime. A service that is NULL comes from the operating system. */
+/* What a host provides to a runtime. Files and memory come from the operating system if they are
+ * NULL. */
 typedef struct rl_host {
   size_t struct_size;
   const rl_files* files;         /* copied; NULL: the files of the operating system */
   const rl_allocator* allocator; /* copied; NULL: memory of the operating system */
-  const rl_transport* transport; /* copied; the one of comm.backend = host, else NULL */
+  const rl_transport* transport; /* copied; needed with comm.backend = host, NULL otherwise */
 } rl_host;
 
 /* Initialises an rl_host: zeroes the `size` bytes of *host and sets struct_size. NULL or a size too

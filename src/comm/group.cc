@@ -116,9 +116,9 @@ class Group::Call {
 };
 
 Group::Group(std::shared_ptr<Transport> transport, const Mesh& mesh, Axis axis,
-             GroupOptions options, int lane)
+             GroupOptions options, int channel)
     : Group(std::move(transport), mesh.ranks(axis), axis_name(axis), options) {
-  channel_ = static_cast<uint64_t>(axis) + static_cast<uint64_t>(lane) * (kChannelOfAll + 1);
+  channel_ = static_cast<uint64_t>(axis) + static_cast<uint64_t>(channel) * (kChannelOfAll + 1);
   RL_CHECK(mesh.num_ranks() == transport_->size() && mesh.rank() == transport_->rank());
 }
 

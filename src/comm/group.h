@@ -35,10 +35,10 @@ namespace comm {
 class Group {
  public:
   // The group of a rank on one axis of the mesh, and that of all ranks. Numbers of ranks in a group
-  // count from 0 in the order of their indices on the axis. Groups of one axis with other lanes
-  // have channels of their own.
+  // count from 0 in the order of their indices on the axis. A rank may have several groups of one
+  // axis: those with other numbers of a channel do not wait for each other's messages.
   Group(std::shared_ptr<Transport> transport, const Mesh& mesh, Axis axis, GroupOptions options,
-        int lane = 0);
+        int channel = 0);
   Group(std::shared_ptr<Transport> transport, GroupOptions options);
 
   int rank() const { return rank_; }

@@ -1,6 +1,6 @@
 // The ranks that divide the rows of a training batch (ops/divided_rows.h), and what attention needs
-// of the others. Each rank has rows of its own of every value. For attention it has the keys and
-// values of all rows, once a layer has gathered them, or some heads of all rows.
+// of the others. Of every array a rank has its own rows. For attention it has the keys and values
+// of all rows, once a layer has gathered them, or some heads of all rows.
 //
 // Ranks call the same functions in the same order (comm/group.h); for one rank they do nothing.
 #pragma once

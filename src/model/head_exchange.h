@@ -31,11 +31,6 @@ struct HeadArrays {
 
 class HeadExchange {
  public:
-  // Bytes of each of the two buffers for arrays of up to `units` of all ranks, of which one has up
-  // to `own`.
-  static uint64_t buffer_bytes(int64_t own, int64_t ranks, const HeadRuns& runs) {
-    return static_cast<uint64_t>(own * runs.all_bytes(ranks));
-  }
   // All outlive it. units: of each rank.
   HeadExchange(Compute& compute, const ContextRanks& ranks, const Pieces& units, std::byte* out,
                std::byte* in)

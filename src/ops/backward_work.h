@@ -40,9 +40,9 @@ class BackwardWork {
   // The results are valid until the next call; block tables are the sequences' own. sums:
   // (max_rows, sum_width), owned by the caller.
   void cut(std::span<const SequenceRows> sequences, float* sums);
-  // The sequences of one rank. sums: (all.rows, sum_width); after the last step those of all ranks
-  // are to be added, and the rows of this rank have theirs then. Devices that do not go by pieces
-  // cannot compute it.
+  // The sequences of one rank. sums: (all.rows, sum_width). After the last step the caller adds the
+  // sums of all ranks, and then reads those of this rank's rows. Only for devices that compute
+  // piece by piece.
   void cut(std::span<const SequenceRows> own, const DividedRows& all, float* sums);
   // Sums of another width from now on, at most that of the constructor.
   void set_sum_width(int64_t width);

@@ -19,7 +19,7 @@ struct DividedRows {
   std::span<const SequenceRows> sequences;  // of the whole batch
   std::span<const RowChunk> chunks;         // in row order, covering all its rows
   // Of each sequence of this rank, whose rows lie within one chunk: which one of the whole batch it
-  // is a part of; -1: it stands in for rows, as there are none for this rank.
+  // is a part of; -1: padding of a rank that has no rows.
   std::span<const int32_t> own;
   int64_t rows = 0;                     // of the whole batch
   int64_t own_place = 0, own_rows = 0;  // of this rank's rows

@@ -1569,10 +1569,18 @@ constexpr OptionCondition kConditions_parallel_zero_stage_and_eval_weights[] = {
     {"eval.weights", OptionCondition::kIs,
      "ema", "", ""},
 };
+constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_context[] = {
+    {"parallel.zero_stage", OptionCondition::kIs,
+     "3", "", ""},
+    {"parallel.context", OptionCondition::kIsNot,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_data[] = {
     {"parallel.zero_stage", OptionCondition::kChanged,
      "", "", ""},
     {"parallel.data", OptionCondition::kIs,
+     "1", "", ""},
+    {"parallel.context", OptionCondition::kIs,
      "1", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_data_2[] = {
@@ -1841,6 +1849,12 @@ constexpr OptionCondition kConditions_pipeline_record_path_and_data_path[] = {
     {"data.path", OptionCondition::kIs,
      "", "", ""},
 };
+constexpr OptionCondition kConditions_pipeline_record_path_and_parallel_context[] = {
+    {"pipeline.record_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.context", OptionCondition::kIsNot,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_record_path_and_parallel_data[] = {
     {"pipeline.record_path", OptionCondition::kChanged,
      "", "", ""},
@@ -1892,6 +1906,12 @@ constexpr OptionCondition kConditions_pipeline_replay_path_and_data_path[] = {
      "", "", ""},
     {"data.path", OptionCondition::kIs,
      "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_replay_path_and_parallel_context[] = {
+    {"pipeline.replay_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.context", OptionCondition::kIsNot,
+     "1", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_replay_path_and_parallel_data[] = {
     {"pipeline.replay_path", OptionCondition::kChanged,
@@ -3300,8 +3320,12 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_zero_stage_and_eval_weights, 2,
      "eval.weights = ema needs all averages on rank 0, but with parallel.zero_stage = "
      "{parallel.zero_stage} it has a part of them"},
+    {"parallel.zero_stage", "parallel.context",
+     kConditions_parallel_zero_stage_and_parallel_context, 2,
+     "parallel.zero_stage is 3, but each of the parallel.context = {parallel.context} ranks "
+     "computes with all packed weights, so none can have a part of the parameters alone"},
     {"parallel.zero_stage", "parallel.data",
-     kConditions_parallel_zero_stage_and_parallel_data, 2,
+     kConditions_parallel_zero_stage_and_parallel_data, 3,
      "parallel.zero_stage = {parallel.zero_stage} has no effect while parallel.data is "
      "{parallel.data}"},
     {"parallel.zero_stage", "parallel.data",
@@ -3466,6 +3490,10 @@ constexpr OptionRule kRules[] = {
     {"pipeline.record_path", "data.path",
      kConditions_pipeline_record_path_and_data_path, 2,
      "pipeline.record_path names prompts by their rows in data.path, which is empty"},
+    {"pipeline.record_path", "parallel.context",
+     kConditions_pipeline_record_path_and_parallel_context, 2,
+     "pipeline.record_path has the schedule of one rank, but parallel.context is "
+     "{parallel.context}"},
     {"pipeline.record_path", "parallel.data",
      kConditions_pipeline_record_path_and_parallel_data, 2,
      "pipeline.record_path has the schedule of one rank, but parallel.data is {parallel.data}"},
@@ -3494,6 +3522,10 @@ constexpr OptionRule kRules[] = {
     {"pipeline.replay_path", "data.path",
      kConditions_pipeline_replay_path_and_data_path, 2,
      "pipeline.replay_path reads the prompts of the recorded run again, but data.path is empty"},
+    {"pipeline.replay_path", "parallel.context",
+     kConditions_pipeline_replay_path_and_parallel_context, 2,
+     "pipeline.replay_path has the schedule of one rank, but parallel.context is "
+     "{parallel.context}"},
     {"pipeline.replay_path", "parallel.data",
      kConditions_pipeline_replay_path_and_parallel_data, 2,
      "pipeline.replay_path has the schedule of one rank, but parallel.data is {parallel.data}"},

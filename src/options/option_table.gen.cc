@@ -265,8 +265,8 @@ constexpr OptionChoice kChoices_comm_backend[] = {
     {"nccl",
      "GPUs. Refused: ranks have no GPUs yet."},
     {"host",
-     "Each rank is a runtime that the host gives a transport to exchange by "
-     "(rl_runtime_create_hosted), which says which rank it is."},
+     "Each rank is a runtime made with a transport of the host (rl_runtime_create_hosted). The "
+     "transport says which rank it is."},
 };
 constexpr OptionChoice kChoices_critic_recompute_granularity[] = {
     {"policy",
@@ -1938,13 +1938,13 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 3},
      false, false, nullptr, 0, "",
-     "What the ranks of parallel.data divide among them, of every trained model. 0: nothing, "
-     "each has all. 1: optimizer states and the averages of optimizer.ema; each updates its part "
-     "of the parameters and has the others from the other ranks. 2: the sums of gradients too, "
-     "which are reduced to their owners alone; each rank still has memory for the gradients of "
-     "its own samples, which are added up over micro-batches before they are summed over the "
-     "ranks. Stages have the same bits, and a checkpoint has no trace of them. From 1 on a "
-     "checkpoint is made by all ranks together. 3, parameters, is refused.",
+     "What the ranks of parallel.data and parallel.context divide among them, of every trained "
+     "model. 0: nothing, each has all. 1: optimizer states and the averages of optimizer.ema; "
+     "each updates its part of the parameters and has the others from the other ranks. 2: the "
+     "sums of gradients too, which are reduced to their owners alone; each rank still has memory "
+     "for the gradients of its own samples, which are added up over micro-batches before they "
+     "are summed over the ranks. Stages have the same bits, and a checkpoint has no trace of "
+     "them. From 1 on a checkpoint is made by all ranks together. 3, parameters, is refused.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "DeepSpeed zero_optimization.stage, OpenRLHF zero_stage"},
     {"pipeline.colocate", OptionType::kEnum, "all",
@@ -2689,7 +2689,8 @@ constexpr OptionInfo kOptions[] = {
      "Token budget of a micro-batch in forward-only passes: those of the reference and of the "
      "proximal policy. They keep no activations for a backward, so it may be larger than the "
      "budget of training. These micro-batches are always packed, in order and without padding. 0 "
-     "uses twice the rows of a training micro-batch.",
+     "uses twice the rows that a rank has of a training micro-batch, and at least those of the "
+     "longest sample.",
      "0.1.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "Relax log-probs-max-tokens-per-gpu, verl log_prob_max_token_len_per_gpu"},
     {"trainer.max_tokens_per_device", OptionType::kI64, "0",

@@ -34,6 +34,10 @@ uint64_t Trainer::Impl::digest_of(std::span<const TrainSample> samples) const {
     hash_values<int32_t>(digest, s.sample->ids);
     hash_values<float>(digest, s.sample->logprobs);
     hash_values<uint8_t>(digest, s.sample->loss_mask);
+    // What decides which forwards are made.
+    hash_values<uint64_t>(digest, s.sample->versions);
+    hash_values<uint8_t>(digest, s.sample->mixed_kv);
+    hash_values<float>(digest, s.ref_logprobs);
     hash_values<float>(digest, s.token_advantages);
     hash_values<double>(digest, std::span(&s.advantage, 1));
   }

@@ -198,8 +198,8 @@ TEST(Group, GroupsOfAMeshDoNotMeet) {
   });
 }
 
-// The ranks take what the lanes have in other orders, which would be one call for each without
-// lanes.
+// The ranks take what the channels have in other orders, which would be one call for each without
+// channels.
 TEST(Group, LanesOfAnAxisDoNotMeet) {
   run_local_ranks(2, [&](std::shared_ptr<Transport> transport) {
     const Mesh mesh({.pipeline = 2}, 2, transport->rank());

@@ -6,6 +6,7 @@
 #include "../pipeline/run_rig.h"
 #include "pipeline/plan/planner.h"
 #include "support/expect_error.h"
+#include "support/random_llama.h"
 
 namespace rl::testing {
 namespace {
@@ -177,6 +178,19 @@ TEST(ContextSessions, HeadsThatRanksDoNotDivideAreRefused) {
     EXPECT_EQ(e.other_key, "parallel.context");
     EXPECT_TRUE(contains(e.message, what)) << e.message;
   }
+}
+
+TEST(ContextSessions, HeadsOfATeacherOfRowsAreDividedToo) {
+  const TempDir dir;
+  const std::string teacher = write_random_llama(dir.file("teacher"), {.hidden = 48, .heads = 3});
+  const Error e = expect_error(Code::kIncompatible, [&] {
+    plan_memory(options_of(dir, 2, 1, 96,
+                           {"parallel.context_kind=ulysses", "algo.objective=distill",
+                            "algo.distill.kl=reverse", "model.teacher_path=" + teacher}),
+                real_fs(), PlanUse::kTrain);
+  });
+  EXPECT_EQ(e.key, "parallel.context_kind");
+  EXPECT_TRUE(contains(e.message, "layer 0 of model.teacher_path has 3 heads")) << e.message;
 }
 
 TEST(ContextSessions, ARankThatEndsIsNamed) {

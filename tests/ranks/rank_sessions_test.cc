@@ -51,20 +51,29 @@ TEST(RankSessions, ShareTheCoresUnlessThreadsAreSet) {
   EXPECT_EQ(make_ranks(options_of(dir, 2, {"runtime.threads=1"}))[1]->num_threads(), 1);
 }
 
-// Before anything runs, by name, on every rank.
+// Before anything runs, by name, on every rank, whatever the ranks divide.
 TEST(RankSessions, RefuseDifferentOptions) {
   const TempDir dir;
-  run_ranks(make_ranks(options_of(dir, 3)), [&](std::shared_ptr<Runtime> runtime) {
-    OptionSet own = runtime->options();
-    if (runtime->ranks().rank() == 2) own.set_text("optimizer.lr", "2e-3");
-    const auto model = LoadedModel::open(runtime, own, PlanUse::kTrain);
-    TrainerSession trainer(model, for_session(own));
-    const uint64_t before = model->weight_digest();
-    const Error e = expect_error(Code::kConflict, [&] { trainer.step(host_batch(trainer)); });
-    EXPECT_EQ(e.key, "optimizer.lr");
-    EXPECT_EQ(e.location, "rank 2");
-    EXPECT_EQ(model->weight_digest(), before);
-  });
+  const std::vector<std::vector<std::string>> layouts = {
+      {"parallel.data=3"},
+      {"parallel.context=3"},
+      {"parallel.tensor=2", "parallel.reduction_parts=2"},
+      {"parallel.pipeline=2"}};
+  for (const auto& layout : layouts) {
+    SCOPED_TRACE(layout[0]);
+    run_ranks(make_ranks(options_of(dir, 1, layout)), [&](std::shared_ptr<Runtime> runtime) {
+      const int last = runtime->ranks().size() - 1;
+      OptionSet own = runtime->options();
+      if (runtime->ranks().rank() == last) own.set_text("optimizer.lr", "2e-3");
+      const auto model = LoadedModel::open(runtime, own, PlanUse::kTrain);
+      TrainerSession trainer(model, for_session(own));
+      const uint64_t before = model->weight_digest();
+      const Error e = expect_error(Code::kConflict, [&] { trainer.step(host_batch(trainer)); });
+      EXPECT_EQ(e.key, "optimizer.lr");
+      EXPECT_EQ(e.location, str("rank ", last));
+      EXPECT_EQ(model->weight_digest(), before);
+    });
+  }
 }
 
 TEST(RankSessions, TrainToEqualWeights) {

@@ -71,12 +71,17 @@ func give(found C.rl_store_found_fn, context unsafe.Pointer, token string, data 
 	return nil
 }
 
+// A copy of memory of librl, of any size.
+func bytesAt(data unsafe.Pointer, size C.uint64_t) []byte {
+	return append([]byte(nil), unsafe.Slice((*byte)(data), int(size))...)
+}
+
 //export rlGoStorePut
 func rlGoStorePut(handle C.uintptr_t, name *C.char, nameSize C.size_t, data unsafe.Pointer,
 	size C.uint64_t) C.int32_t {
 	h := storeOf(handle)
 	return h.run(func() error {
-		return h.store.Put(textOf(name, nameSize), C.GoBytes(data, C.int(size)))
+		return h.store.Put(textOf(name, nameSize), bytesAt(data, size))
 	})
 }
 
@@ -125,7 +130,7 @@ func rlGoStoreReadBook(handle C.uintptr_t, found C.rl_store_found_fn,
 //export rlGoStoreWriteBook
 func rlGoStoreWriteBook(handle C.uintptr_t, data unsafe.Pointer, size C.uint64_t) C.int32_t {
 	h := storeOf(handle)
-	return h.run(func() error { return h.store.WriteBook(C.GoBytes(data, C.int(size))) })
+	return h.run(func() error { return h.store.WriteBook(bytesAt(data, size)) })
 }
 
 //export rlGoStoreDescribe

@@ -142,12 +142,12 @@ _FUNCTIONS = {"open": "open", "create": "create", "read": "read", "write": "writ
               "describe": "describe"}
 
 
-def add_files(host: Any, files: FileSystem) -> Any:
-    """Sets the files of an rl_host; what has to live until that was given to librl."""
+def files_table(host: Any, files: FileSystem) -> tuple[Service, Any, Any]:
+    """Sets the files of an rl_host: their functions, the table to fill with them, and what the
+    table refers to."""
     table = _raw.rl_files()
     prefix = files.prefix.encode("utf-8", "surrogateescape")
     text = ctypes.create_string_buffer(prefix, len(prefix) + 1)
-    _Adapter(files).fill(table)
     table.prefix, table.prefix_len = ctypes.addressof(text), len(prefix)
     host.files = ctypes.addressof(table)
-    return table, text
+    return _Adapter(files), table, text

@@ -13,10 +13,10 @@ from . import _raw
 from ._handle import Handle, ask, watch, call, filled, get, make, taken_text
 from ._hooks import LogFunction, LogLine, log_hook
 from .constants import KnobEffect, LogLevel, Use
-from .files import FileSystem, add_files
+from .files import FileSystem, files_table
 from .options import Options
 from .records import Clock, Knob, Machine, PlanInfo, PlanItem, RuntimeInfo, StepTime
-from .transport import Transport, add_transport
+from .transport import Transport, transport_table
 
 _LEVELS = {LogLevel.ERROR: logging.ERROR, LogLevel.WARN: logging.WARNING,
            LogLevel.INFO: logging.INFO, LogLevel.DEBUG: logging.DEBUG}
@@ -35,13 +35,14 @@ class Runtime(Handle):
         if files is None and transport is None:
             self._create("rl_runtime_create", _raw.ABI_VERSION, options)
             return
-        host, held = _raw.rl_host(), []
+        host, tables = _raw.rl_host(), []
         if files is not None:
-            held.append(add_files(host, files))
+            tables.append(files_table(host, files))
         if transport is not None:
-            held.append(add_transport(host, transport))
+            tables.append(transport_table(host, transport))
+        for service, table, *_ in tables:  # librl ends what it is given, whatever happens
+            service.fill(table)
         self._create("rl_runtime_create_hosted", _raw.ABI_VERSION, options, host)
-        del held
 
     def options(self) -> Options:
         """A copy of the options that the runtime was created with."""

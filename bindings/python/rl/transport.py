@@ -28,8 +28,9 @@ class LostRank(Exception):
 class Transport(abc.ABC):
     """Messages between the ranks of a run, for Runtime(options, transport=...) with comm.backend =
     host: by MPI or whatever the host has. Each rank is a runtime with a transport of its own. librl
-    calls it on any thread, several at once, and it may call nothing of librl. What a method raises
-    ends the run of all ranks as Code.RANK_LOST, with its text; LostRank names the rank."""
+    calls it on any thread, several at once, and it may call nothing of librl. What exchange raises
+    ends the run of all ranks as Code.RANK_LOST, with its text; LostRank names the rank. What
+    abandon raises is ignored."""
 
     rank: int  # of this runtime, from 0
     num_ranks: int
@@ -88,10 +89,9 @@ def _messages(count: int, ranks: int, data: int, sizes: int) -> list[Message]:
             for rank, address, size in zip(all_ranks, all_data, all_sizes)]
 
 
-def add_transport(host: Any, transport: Transport) -> Any:
-    """Sets the transport of an rl_host; what has to live until that was given to librl."""
+def transport_table(host: Any, transport: Transport) -> tuple[Service, Any]:
+    """Sets the transport of an rl_host: its functions, and the table to fill with them."""
     table = _raw.rl_transport()
     table.rank, table.num_ranks = transport.rank, transport.num_ranks
-    _Adapter(transport).fill(table)
     host.transport = ctypes.addressof(table)
-    return table
+    return _Adapter(transport), table

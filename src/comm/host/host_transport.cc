@@ -47,6 +47,8 @@ class HostTransport final : public Transport {
       end(error.rank, error.message, std::current_exception());
     } catch (const Error& error) {
       end(rank_, error.message, std::current_exception());
+    } catch (const std::exception& error) {
+      end(rank_, error.what(), std::current_exception());
     }
   }
 

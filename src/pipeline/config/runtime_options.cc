@@ -73,6 +73,14 @@ int rank_count_of(const Settings& settings) {
   return static_cast<int>(p.data * p.context * p.tensor * p.pipeline);
 }
 
+const char* rank_axis_of(const Settings& settings) {
+  const ParallelSettings& p = settings.parallel;
+  return p.data > 1       ? "parallel.data"
+         : p.context > 1  ? "parallel.context"
+         : p.pipeline > 1 ? "parallel.pipeline"
+                          : "parallel.tensor";
+}
+
 int data_rank_count_of(const Settings& settings) {
   return static_cast<int>(settings.parallel.data * settings.parallel.context);
 }

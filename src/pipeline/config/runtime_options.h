@@ -28,6 +28,9 @@ Dtype compute_dtype_of(const Settings& settings, const Device& device = cpu_devi
 int thread_count_of(const Settings& settings);
 // parallel.tensor * parallel.context * parallel.data * parallel.pipeline.
 int rank_count_of(const Settings& settings);
+// The key of an axis with several ranks, for errors: of data, context and pipeline the first, else
+// that of tensor.
+const char* rank_axis_of(const Settings& settings);
 // Those that share the gradients of a batch: parallel.context * parallel.data.
 int data_rank_count_of(const Settings& settings);
 // Error(kOutOfRange) unless the run has a rank of the number comm.rank.

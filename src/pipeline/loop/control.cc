@@ -181,7 +181,9 @@ bool Control::out_of_time() {
 
 void Control::wait(Lock& held, std::optional<int64_t> deadline_ns) {
   int64_t sleep = kSliceNs;
-  if (deadline_ns) sleep = std::clamp<int64_t>(*deadline_ns - clock_.now_ns() + 1, 0, kSliceNs);
+  // Other ranks wait for this one meanwhile, no longer than comm.timeout_ns.
+  if (shared_) sleep = std::min(sleep, std::max<int64_t>(1, settings_.comm.timeout_ns / 4));
+  if (deadline_ns) sleep = std::clamp<int64_t>(*deadline_ns - clock_.now_ns() + 1, 0, sleep);
   changed_.wait_for(held, std::chrono::nanoseconds(sleep));
 }
 

@@ -240,7 +240,7 @@ void Pipeline::set_options(const Settings& settings) {
     violations.add(Error(Code::kUnsupported,
                          "the options of a run of several ranks cannot change while it runs: the "
                          "ranks would change them before different steps")
-                       .with_key(settings.parallel.data > 1 ? "parallel.data" : "parallel.tensor"));
+                       .with_key(rank_axis_of(settings)));
   }
   violations.throw_any();
   const Planner planner(settings, p.model->config(), PlanUse::kPipeline, p.runtime.num_threads(),

@@ -303,13 +303,13 @@ void Scoring::score_with_reward_model(ScoreBoard& of) {
   if (phases_.share_bytes()) phases_.engine()->forget_kv();
   const std::vector<float> scores = phases_.reward()->score(samples);
   const Control::Lock lock = control_.lock();
+  // A reply that came too late meanwhile has dropped its group.
+  const auto is_dropped = [&](size_t i) { return of.is_dropped(samples[i]->ordinal); };
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (std::isfinite(scores[i])) of.score(samples[i]->id, scores[i], now());
+    if (std::isfinite(scores[i]) && !is_dropped(i)) of.score(samples[i]->id, scores[i], now());
   }
-  std::optional<uint64_t> dropped;  // the group dropped last: its other samples go with it
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (std::isfinite(scores[i]) || dropped == samples[i]->ordinal) continue;
-    dropped = samples[i]->ordinal;
+    if (std::isfinite(scores[i]) || is_dropped(i)) continue;
     of.fail(samples[i]->id, str("the reward model returned ", scores[i]), now());
   }
 }

@@ -63,10 +63,14 @@ void check_padding(const Settings& settings, const BatchRules& batch, int64_t lo
   const bool by_length = batch.seq_len != 0;
   const char* key = by_length ? "trainer.seq_len" : "trainer.pad_to_multiple_of";
   const int64_t value = by_length ? trainer.seq_len : trainer.pad_to_multiple_of;
+  const int64_t ranks = settings.parallel.context;
+  const std::string each =
+      ranks > 1 ? str(" on each of parallel.context = ", ranks, " ranks") : std::string();
   v.add(conflict(key, "trainer.max_tokens_per_device",
                  str(key, " is ", value, " and pads a sequence to ", padded,
-                     " rows, but trainer.max_tokens_per_device allows ", budget))
-            .with_expected(str("trainer.max_tokens_per_device of 0, or at least ", padded)));
+                     " rows, but trainer.max_tokens_per_device allows ", budget / ranks, each))
+            .with_expected(str("trainer.max_tokens_per_device of 0, or at least ",
+                               (padded + ranks - 1) / ranks)));
 }
 
 void check_global_size(const Settings& settings, const BatchRules& batch, Violations& v) {
@@ -127,7 +131,8 @@ void check_activations(const ActivationRule& rule, int64_t layers) {
 
 }  // namespace
 
-void check_context(const Settings& settings, const ModelConfig& config, Violations& v) {
+void check_context(const Settings& settings, const ModelConfig& config, const char* path,
+                   Violations& v) {
   const ContextRule rule = context_rule_from(settings);
   if (!rule.by_heads()) return;
   for (int64_t l = 0; l < config.layers; ++l) {
@@ -135,8 +140,8 @@ void check_context(const Settings& settings, const ModelConfig& config, Violatio
     const auto refuse = [&](int64_t heads, const char* what) {
       v.add(Error(Code::kIncompatible,
                   str("parallel.context_kind = ulysses divides the heads of attention, but layer ",
-                      l, " has ", heads, " ", what, ", which parallel.context = ", rule.ranks,
-                      " does not divide; all_gather divides any model"))
+                      l, " of ", path, " has ", heads, " ", what, ", which parallel.context = ",
+                      rule.ranks, " does not divide; all_gather divides any model"))
                 .with_key("parallel.context_kind")
                 .with_other_key("parallel.context")
                 .with_expected("all_gather"));

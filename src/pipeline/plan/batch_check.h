@@ -17,7 +17,8 @@ struct TokenOption {
 };
 
 // Heads that ranks of parallel.context_kind = ulysses cannot divide.
-void check_context(const Settings& settings, const ModelConfig& config, Violations& v);
+void check_context(const Settings& settings, const ModelConfig& config, const char* path,
+                   Violations& v);
 
 // An error for two options, or an option and the model, that contradict each other.
 Error conflict(const char* key, const char* other, std::string message);

@@ -13,6 +13,7 @@
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/config/runtime_options.h"
+#include "pipeline/plan/batch_check.h"
 #include "pipeline/plan/knobs.h"
 #include "pipeline/plan/plan_request.h"
 #include "pipeline/plan/planner.h"
@@ -345,6 +346,8 @@ void throw_violations(const PlanRequest& a) {
   Violations violations;
   violations.add(a.settings.set.validate_all());
   violations.add(plan_violations(a.settings, a.models->whole, a.use, *a.device));
+  if (trains(a.use) && a.models->teacher && distills_rows(a.settings))
+    check_context(a.settings, *a.models->teacher, "model.teacher_path", violations);
   violations.throw_any();
 }
 

@@ -26,7 +26,7 @@ std::unique_ptr<Rendezvous> rendezvous_of(const Settings& settings, FileSystem& 
 
 }  // namespace
 
-bool has_process_ranks(const Settings& settings) {
+bool makes_own_runtimes(const Settings& settings) {
   return rank_count_of(settings) > 1 && settings.comm.backend != CommBackend::kLocal;
 }
 
@@ -48,7 +48,7 @@ void check_host_ranks(const Settings& settings, const Transport* given, int size
   throw Error(Code::kInvalidArgument,
               str(service, ".num_ranks is ", given->size(), ", but the run has ", size, " ranks"))
       .with_key(service)
-      .with_other_key("parallel.data")
+      .with_other_key(rank_axis_of(settings))
       .with_expected(str(size));
 }
 

@@ -8,8 +8,8 @@
 
 namespace rl {
 
-// Whether each rank of a run makes its own runtime, in a process of its own or by the host.
-bool has_process_ranks(const Settings& settings);
+// Whether each rank of a run makes its own runtime: comm.backend is not local.
+bool makes_own_runtimes(const Settings& settings);
 
 // given: what the host provides, null for nothing. It is there with comm.backend = host, and only
 // then: Error(kFailedPrecondition), Error(kConflict); Error(kInvalidArgument) for another number of

@@ -46,7 +46,8 @@ std::string shared_options(const OptionSet& options) {
   return text;
 }
 
-void require_same_options(const DataRanks& ranks, const std::string& own) {
+void require_same_options(const DataRanks& of_batch, const std::string& own) {
+  const DataRanks ranks = of_batch.of_run();
   if (ranks.alone()) return;
   const std::vector<uint64_t> digests = ranks.gather(digest64(own));
   if (std::ranges::count(digests, digests[0]) == ranks.size()) return;

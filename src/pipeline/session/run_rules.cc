@@ -137,14 +137,13 @@ void refuse_with_ranks(const Settings& settings, Violations& violations) {
                        .with_key("parallel.pipeline")
                        .with_expected("1"));
   }
-  const auto [axis, ranks] = parallel.data > 1 ? std::pair("parallel.data", parallel.data)
-                             : parallel.context > 1
-                                 ? std::pair("parallel.context", parallel.context)
-                                 : std::pair("parallel.tensor", parallel.tensor);
-  const auto refuse = [&, key = axis, count = ranks](const char* refused, const char* why) {
-    violations.add(Error(Code::kUnsupported, str(key, " is ", count, ", but ", why))
-                       .with_key(refused)
-                       .with_other_key(key));
+  const int64_t ranks = parallel.data * parallel.context * parallel.tensor;
+  const char* const axis = rank_axis_of(settings);
+  const auto refuse = [&](const char* key, const char* why) {
+    violations.add(
+        Error(Code::kUnsupported, str(axis, " is ", settings.set.get_text(axis), ", but ", why))
+            .with_key(key)
+            .with_other_key(axis));
   };
   if (ranks > 1 && settings.data.path.empty()) {
     refuse("data.path", "data.path is empty: ranks draw their prompts from one file");

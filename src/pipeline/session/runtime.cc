@@ -43,7 +43,7 @@ RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int r
                         .pipeline = static_cast<int>(settings.parallel.pipeline)};
   const int64_t timeout_ns = settings.comm.timeout_ns;
   if (of_host != nullptr) return {std::move(of_host), sizes, timeout_ns};
-  if (has_process_ranks(settings)) return {join_ranks(settings, files), sizes, timeout_ns};
+  if (makes_own_runtimes(settings)) return {join_ranks(settings, files), sizes, timeout_ns};
   if (run == nullptr) run = std::make_shared<LocalRun>(size);
   return {std::move(run), rank, sizes, timeout_ns};
 }
@@ -80,7 +80,7 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
 }
 
 std::shared_ptr<Runtime> Runtime::make_rank(int rank) const {
-  if (has_process_ranks(settings_)) {
+  if (makes_own_runtimes(settings_)) {
     throw Error(Code::kFailedPrecondition,
                 "the ranks of this comm.backend make their own runtimes; local ranks are made here")
         .with_key("comm.backend");

@@ -30,8 +30,8 @@ class MicroBatch {
   // The items of one micro-batch of a plan made by these rules, and its padding.
   void fill(std::span<const PackItem> items, const PackRules& rules, WantedTokens which);
 
-  // What fill() left is that of all ranks; afterwards it is this rank's. Every rank calls it for
-  // the same micro-batch. One without rows has one of padding. ranks lives as long as batches do.
+  // After fill(), which every rank calls with the same items: keeps the rows of this rank, or one
+  // of padding if it has none. ranks lives as long as batches do.
   void divide(const ContextRule& rule, const ContextRanks& ranks);
 
   ForwardBatch batch() const {

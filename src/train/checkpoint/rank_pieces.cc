@@ -74,18 +74,8 @@ void add_frozen_pieces(const TensorRanks& ranks, const TensorSplit& split, Froze
   mark.digest = digest_of_parts(mark.digests);
 }
 
-}  // namespace
-
-void add_pieces_of_ranks(const TensorRanks& ranks, const TensorSplit& split, ModelDraft& draft) {
-  if (ranks.size() == 1) return;
-  add_frozen_pieces(ranks, split, draft.frozen);
-  for (StateArray& array : draft.arrays)
-    draft.gathered.push_back(add_pieces(ranks, split, array.tensors));
-}
-
-namespace {
-
-// Where a tensor lies is what the ranks need to know of it, and the others' memory has the bytes.
+// A line with name, type and shape of a tensor, from which the first stage knows how many bytes
+// follow.
 std::string description_of(const StateTensor& t) {
   std::string text = str(t.name, " ", t.dtype);
   for (const int64_t n : t.shape) text += str(" ", n);
@@ -140,6 +130,7 @@ std::shared_ptr<std::vector<std::byte>> take_tensors(const StageRanks& stages, i
     const std::span<std::byte> own = next.first(static_cast<size_t>(t.whole_bytes()));
     stages.take(own, from);
     t.bytes = DeviceBytes(own);
+    t.of_draft = true;
     tensors.push_back(t);
     next = next.subspan(own.size());
   }
@@ -147,6 +138,13 @@ std::shared_ptr<std::vector<std::byte>> take_tensors(const StageRanks& stages, i
 }
 
 }  // namespace
+
+void add_pieces_of_ranks(const TensorRanks& ranks, const TensorSplit& split, ModelDraft& draft) {
+  if (ranks.size() == 1) return;
+  add_frozen_pieces(ranks, split, draft.frozen);
+  for (StateArray& array : draft.arrays)
+    draft.gathered.push_back(add_pieces(ranks, split, array.tensors));
+}
 
 void add_tensors_of_stages(const StageRanks& stages, const WeightLayout& layout,
                            ModelDraft& draft) {

@@ -76,8 +76,10 @@ struct StepOptions {
   int64_t chunk_rows() const {
     return logprob_chunk_tokens != 0 ? std::min(logprob_chunk_tokens, train_rows()) : train_rows();
   }
-  HeadRows head_rows() const {
-    const int64_t chunk = chunk_rows();
+  HeadRows head_rows() const { return head_rows(train_rows()); }
+  // Of a rank that has at most so many rows of a micro-batch.
+  HeadRows head_rows(int64_t most) const {
+    const int64_t chunk = std::min(chunk_rows(), most);
     return {chunk, recompute_loss ? std::min(chunk, kLogitRows) : chunk};
   }
 };

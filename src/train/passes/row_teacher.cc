@@ -22,12 +22,17 @@ ArenaPlan plan_forward(const TrainShape& s, const StepOptions& o) {
   return plan;
 }
 
+// Rows of a chunk, as the student's head has them.
+int64_t head_chunk(const TrainShape& s, const StepOptions& o) {
+  return o.head_rows(o.own_train_rows(s.kv.block_size())).chunk;
+}
+
 // Hidden states, then the head.
 ArenaPlan plan_kept(const TrainShape& s, const StepOptions& o) {
   const CheckedU64 row = CheckedU64(s.config.hidden) * CheckedU64(dtype_bytes(s.compute()));
   ArenaPlan plan;
   plan.add_region("hidden states", (CheckedU64(o.own_train_rows(s.kv.block_size())) * row).get());
-  plan.add_region("head", HeadBuffers::bytes(s.config, s.compute(), o.chunk_rows(), false));
+  plan.add_region("head", HeadBuffers::bytes(s.config, s.compute(), head_chunk(s, o), false));
   return plan;
 }
 
@@ -56,7 +61,7 @@ RowTeacher::RowTeacher(const Model& model, const StepOptions& o, const Memory& m
           region(plan_forward(shape_of(model), o), memory.forward, kSecond),
           all_kv_blocks(shape_of(model), o)},
       hidden_(region(plan_kept(shape_of(model), o), memory.kept, kFirst)),
-      head_(model.config(), model.compute_dtype(), o.chunk_rows(), false,
+      head_(model.config(), model.compute_dtype(), head_chunk(shape_of(model), o), false,
             region(plan_kept(shape_of(model), o), memory.kept, kSecond)) {
   RL_CHECK(reinterpret_cast<uintptr_t>(memory.forward) % ArenaPlan::kAlignment == 0);
   RL_CHECK(reinterpret_cast<uintptr_t>(memory.kept) % ArenaPlan::kAlignment == 0);

@@ -62,8 +62,8 @@ void StagePass::forward_of(int64_t micro) {
     forward(model_, batch.batch(), kv_of(micro), workspace_.forward, &saved_of(micro));
   }
   if (!config_.has_head()) return;
-  // The stage before took the last gradient before it came to what this forward has read, so its
-  // bytes are free for the head.
+  // The stage before takes the last gradient next, after it has sent what this forward has read.
+  // Until then that gradient lies where the head's buffers begin.
   ranks_.wait_gradient();
   if (config_.copies_embedding()) settle_until(micro - stage_.stages + 1);
   head_of(micro);

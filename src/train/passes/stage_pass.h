@@ -36,7 +36,7 @@ class StagePass {
   void head_of(int64_t micro);
   void keep_head_input(int64_t micro);
   void send_embedding_gradient(int64_t micro);
-  // What the micro-batches before this one add to a copied embedding.
+  // Adds to the gradient of a copied embedding what the micro-batches before `end` give it.
   void settle_until(int64_t end);
   void add_head_gradient(int64_t micro);
   void add_embedding_gradient(int64_t micro);

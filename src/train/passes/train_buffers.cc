@@ -58,7 +58,7 @@ ArenaPlan plan_scoring(const TrainShape& s, const StepOptions& o) {
 
 // Of a head with a backward.
 HeadRows trained_head_rows(const TrainShape& s, const StepOptions& o) {
-  HeadRows rows = o.head_rows();
+  HeadRows rows = o.head_rows(o.own_train_rows(s.kv.block_size()));
   rows.gradient_tokens = s.device.vocabulary_part();
   return rows;
 }
@@ -101,7 +101,7 @@ int64_t padding_kv_blocks(const StepOptions& o, int64_t block_size) {
   return kv_blocks_of(rows, block_size) + sequences + 1;
 }
 
-// A rank without rows has one in a block of its own.
+// One block more for the padding row of a rank without rows.
 int64_t all_kv_blocks(const TrainShape& s, const StepOptions& o) {
   const int64_t block_size = s.kv.block_size(), stand_in = o.context.divides() ? 1 : 0;
   return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size) + stand_in;

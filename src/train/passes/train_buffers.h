@@ -34,7 +34,8 @@ int64_t forward_kv_blocks(const StepOptions& options, int64_t rows, int64_t bloc
 // micro-batch may run out of blocks before it runs out of tokens.
 int64_t kv_sequences(int64_t rows, int64_t samples);
 
-// Of a rank in training, and the keys and values that it has then.
+// Limits of a rank's training batches, and the shape of its KV pool in training: with ulysses it
+// has a part of the heads.
 BatchLimits train_limits(const TrainShape& shape, const StepOptions& options);
 KvShape train_kv(KvShape shape, const StepOptions& options);
 

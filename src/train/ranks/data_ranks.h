@@ -37,11 +37,14 @@ class DataRanks {
   int rank() const { return group_ != nullptr ? group_->rank() : 0; }
   int size() const { return group_ != nullptr ? group_->size() : 1; }
   bool alone() const { return size() == 1; }
-  // Of the parts of a batch that is trained on, this rank's; and whether it counts what the ranks
-  // of that part all have.
+  // Which of the parts of a training batch this rank has, alone or with the ranks that divide its
+  // rows, and how many parts there are. Of those ranks the first alone counts micro-batches and
+  // tokens.
   int part() const { return rank() / ranks_of_part_; }
   int parts() const { return size() / ranks_of_part_; }
   bool counts_part() const { return rank() % ranks_of_part_ == 0; }
+  // With those that divide the model: all of the run.
+  DataRanks of_run() const { return all_ != nullptr ? DataRanks(*all_, *transport_) : DataRanks(); }
   // Whether other ranks take part in its steps, in whatever way.
   bool has_others() const { return all_ != nullptr && all_->size() > 1; }
 
