@@ -200,7 +200,7 @@ TEST(Group, GroupsOfAMeshDoNotMeet) {
 
 // The ranks take what the channels have in other orders, which would be one call for each without
 // channels.
-TEST(Group, LanesOfAnAxisDoNotMeet) {
+TEST(Group, ChannelsOfAnAxisDoNotMeet) {
   run_local_ranks(2, [&](std::shared_ptr<Transport> transport) {
     const Mesh mesh({.pipeline = 2}, 2, transport->rank());
     Group first(transport, mesh, Axis::kPipeline, {kLongNs});
