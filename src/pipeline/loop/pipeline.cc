@@ -9,6 +9,7 @@
 #include "core/signals.h"
 #include "core/violations.h"
 #include "pipeline/config/algo_options.h"
+#include "pipeline/config/runtime_options.h"
 #include "pipeline/loop/pipeline_impl.h"
 #include "pipeline/plan/planner.h"
 #include "pipeline/session/run_rules.h"

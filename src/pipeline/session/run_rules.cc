@@ -11,6 +11,7 @@
 #include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/config/runtime_options.h"
 #include "pipeline/plan/planner.h"
 #include "pipeline/session/loaded_model.h"
 #include "rollout/request_check.h"
