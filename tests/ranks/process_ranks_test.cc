@@ -49,10 +49,11 @@ std::string environment(const char* name) {
   return text != nullptr ? text : "";
 }
 
-// What a process does, with options but for its place, and its text into a file.
-void be_rank(const OptionSet& options,
-             const std::function<std::string(std::shared_ptr<Runtime>)>& work) {
+// What a process does, with options but for its place and with the prompts of all ranks, and its
+// text into a file.
+void be_rank(OptionSet options, const std::function<std::string(std::shared_ptr<Runtime>)>& work) {
   const int rank = std::stoi(environment(kRank));
+  options.set_string("data.path", environment(kDirectory) + "/data.jsonl");
   auto runtime = std::make_shared<Runtime>(of_process(options, rank, environment(kRendezvous)));
   EXPECT_EQ(runtime->ranks().rank(), rank);
   std::ofstream(environment(kDirectory) + "/out." + std::to_string(rank))
@@ -111,6 +112,7 @@ pid_t start_rank(const std::string& test, int rank, const std::string& directory
 // The text of each process that runs a disabled test.
 std::vector<std::string> in_processes(const std::string& test) {
   const TempDir dir, meeting;
+  tiny_options(dir);  // writes the prompts
   std::vector<pid_t> pids;
   for (const int rank : {0, 1}) {
     pids.push_back(start_rank(test, rank, dir.path(), "file:" + meeting.path()));
