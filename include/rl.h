@@ -1357,7 +1357,8 @@ RL_API rl_status rl_pipeline_start(rl_pipeline* pipeline, rl_error** err);
 /* The next event of the pipeline, which the caller releases; if the call fails no event is lost.
  * RL_TIMEOUT: none came in time. RL_INTERRUPTED: rl_pipeline_interrupt was called. RL_DONE: the
  * loop has ended and every event was taken; sticky. A failure of the loop is returned, by every
- * further call, once every event was taken. Thread: any. */
+ * further call, once every event was taken; of several ranks RL_RANK_LOST, or RL_INCOMPATIBLE if
+ * what they exchange does not fit. Thread: any. */
 RL_API rl_status rl_pipeline_next(rl_pipeline* pipeline, int64_t timeout_ns, rl_event** out,
                                   rl_error** err);
 

@@ -65,5 +65,30 @@ TEST(RanksAbi, PipelinesOfAllEndWithTheSameWeights) {
   rl_options_destroy(options);
 }
 
+// A checkpoint of states that ranks have in parts is made by their loops alone.
+TEST(RanksAbi, AHostAsksForNoCheckpointOfStatesInParts) {
+  rl_options* const options = rank_options("2");
+  set_two_steps(options);
+  set(options, "parallel.zero_stage", "1");
+  set(options, "checkpoint.dir", RL_TEST_OUTPUT "/parts");
+  std::vector<Rank> ranks(2);
+  ranks[0].runtime = make(options);
+  EXPECT_EQ(make_rank(ranks[0].runtime, 1, &ranks[1].runtime), RL_OK);
+  Rank& first = ranks[0];
+  EXPECT_RL_OK(rl_model_open(first.runtime, options, RL_USE_PIPELINE, &first.model, &err));
+  EXPECT_RL_OK(rl_pipeline_create(first.model, options, &first.pipeline, &err));
+  rl_error_release(err);
+  rl_bytes* path = nullptr;
+  EXPECT_EQ(rl_pipeline_checkpoint(first.pipeline, 0, &path, &err), RL_UNSUPPORTED);
+  EXPECT_STREQ(rl_error_text(err, RL_ERROR_KEY, nullptr), "parallel.zero_stage");
+  EXPECT_EQ(path, nullptr);
+  rl_error_release(err);
+  err = nullptr;
+  rl_pipeline_destroy(first.pipeline);
+  rl_model_destroy(first.model);
+  for (const Rank& rank : ranks) rl_runtime_destroy(rank.runtime);
+  rl_options_destroy(options);
+}
+
 }  // namespace
 }  // namespace abi_test

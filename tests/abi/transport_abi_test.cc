@@ -247,6 +247,9 @@ TEST_F(TransportAbi, RefusesWhatCannotBe) {
   rl_runtime* runtime = nullptr;
   EXPECT_EQ(make(nullptr, &runtime), RL_FAILED_PRECONDITION);
   EXPECT_STREQ(text(RL_ERROR_KEY), "comm.backend");
+  rl_error_release(error_);
+  EXPECT_EQ(rl_runtime_create(RL_ABI_VERSION, options_, &runtime, &error_), RL_FAILED_PRECONDITION);
+  EXPECT_STREQ(text(RL_ERROR_KEY), "comm.backend");
   set(options_, "comm.backend", "local");
   refuse(table(0), RL_CONFLICT, "comm.backend");
   set(options_, "parallel.data", "1");
