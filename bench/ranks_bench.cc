@@ -164,6 +164,6 @@ void write(const std::string& path, double value) {
 int main(int argc, char** argv) {
   return rl::bench::host_program(
       "ranks_bench", argc, argv, [](const std::string& model, const std::string& out, bool quick) {
-        write(out, efficiency(model, quick ? Size{4, 16, 1} : Size{8, 512, 7}));
+        write(out, efficiency(model, quick ? Size{4, 16, 1} : Size{4, 512, 5}));
       });
 }
