@@ -8,7 +8,6 @@
 #include "algo/moments.h"
 #include "core/error.h"
 #include "train/passes/pass_rules.h"
-#include "train/ranks/rank_cut.h"
 
 namespace rl {
 namespace {
@@ -84,7 +83,9 @@ void Critic::values_of(std::span<const PackItem> items, std::span<const std::spa
   const Model& model = learner_.model();
   const PackRules rules = forward_rules(options_, model, ForwardOf::kOwn);
   for (const auto& values : out) std::ranges::fill(values, 0.0f);
-  for (const auto& some : plan_micro_batches(part_of(items, ranks_.rank(), ranks_.size()), rules)) {
+  const std::vector<PackItem> own =
+      items_of_part(items, rank_cut(), {ranks_.rank(), ranks_.size()});
+  for (const auto& some : plan_micro_batches(own, rules)) {
     micro_.fill(some, rules, WantedTokens::kGenerated);
     pass_.score_values(model, micro_, [&](const ValueChunk& chunk) {
       for (size_t i = 0; i < chunk.wanted.size(); ++i)
@@ -94,14 +95,12 @@ void Critic::values_of(std::span<const PackItem> items, std::span<const std::spa
   for (const auto& values : out) ranks_.fill(values);
 }
 
-std::vector<PackItem> Critic::part_of(std::span<const PackItem> items, int index, int parts) const {
-  if (parts == 1) return {items.begin(), items.end()};
+RankCut Critic::rank_cut() const {
   const BatchRules& rules = options_.batch;
-  const RankCut cut{.cost = rules.balance,
-                    .hidden_size = learner_.model().config().hidden,
-                    .whole_groups = rules.whole_groups,
-                    .shared_prefix = rules.shared_prefix && rules.packed};
-  return cut_over_ranks(items, cut, parts)[static_cast<size_t>(index)];
+  return {.cost = rules.balance,
+          .hidden_size = learner_.model().config().hidden,
+          .whole_groups = rules.whole_groups,
+          .shared_prefix = rules.shared_prefix && rules.packed};
 }
 
 void Critic::check(std::span<const CriticSample> samples) const {
@@ -147,7 +146,9 @@ void Critic::minibatch(std::span<const PackItem> some, CriticMetrics& metrics) {
   non_finite_.clear();
   Model& model = learner_.model();
   const PackRules rules = training_rules(options_, model);
-  for (const auto& part : plan_micro_batches(part_of(some, ranks_.part(), ranks_.parts()), rules)) {
+  const std::vector<PackItem> own =
+      items_of_part(some, rank_cut(), {ranks_.part(), ranks_.parts()});
+  for (const auto& part : plan_micro_batches(own, rules)) {
     micro_.fill(part, rules, WantedTokens::kLoss);
     micro_.divide(options_.context, context_ranks_);
     metrics.micro_batches += ranks_.counts_part();

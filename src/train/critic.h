@@ -18,6 +18,7 @@
 #include "data/sample.h"
 #include "train/optimizer/learner.h"
 #include "train/passes/micro_batch_pass.h"
+#include "train/ranks/rank_cut.h"
 #include "train/trainer.h"
 
 namespace rl {
@@ -102,7 +103,7 @@ class Critic {
   };
   void check(std::span<const CriticSample> samples) const;
   CriticMetrics run_step(std::span<const CriticSample> samples);
-  std::vector<PackItem> part_of(std::span<const PackItem> items, int index, int parts) const;
+  RankCut rank_cut() const;
   void values_of(std::span<const PackItem> items, std::span<const std::span<float>> out);
   void minibatch(std::span<const PackItem> items, CriticMetrics& metrics);
   void join_minibatch();

@@ -72,10 +72,7 @@ struct Trainer::Impl {
 
   // With several ranks (training_ranks.cc).
   uint64_t digest_of(std::span<const TrainSample> samples) const;
-  struct RankPart {
-    int index, count;
-  };
-  std::vector<PackItem> part_of(std::span<const PackItem> items, const RankPart& part) const;
+  RankCut rank_cut() const;
   // What this rank trains on, perhaps with others, and what it alone computes in forwards.
   std::vector<PackItem> own_part(std::span<const PackItem> items) const;
   std::vector<PackItem> own_forwards(std::span<const PackItem> items) const;

@@ -44,25 +44,21 @@ uint64_t Trainer::Impl::digest_of(std::span<const TrainSample> samples) const {
   return digest.value();
 }
 
-std::vector<PackItem> Trainer::Impl::part_of(std::span<const PackItem> some,
-                                             const RankPart& part) const {
-  if (part.count == 1) return {some.begin(), some.end()};
+RankCut Trainer::Impl::rank_cut() const {
   const BatchRules& rules = options.batch;
-  return cut_over_ranks(some,
-                        {.cost = rules.balance,
-                         .hidden_size = model.config().hidden,
-                         .whole_groups = rules.whole_groups,
-                         .shared_prefix = rules.shared_prefix && rules.packed,
-                         .together = samples_together(options.objective)},
-                        part.count)[static_cast<size_t>(part.index)];
+  return {.cost = rules.balance,
+          .hidden_size = model.config().hidden,
+          .whole_groups = rules.whole_groups,
+          .shared_prefix = rules.shared_prefix && rules.packed,
+          .together = samples_together(options.objective)};
 }
 
 std::vector<PackItem> Trainer::Impl::own_part(std::span<const PackItem> some) const {
-  return part_of(some, {ranks.part(), ranks.parts()});
+  return items_of_part(some, rank_cut(), {ranks.part(), ranks.parts()});
 }
 
 std::vector<PackItem> Trainer::Impl::own_forwards(std::span<const PackItem> some) const {
-  return part_of(some, {ranks.rank(), ranks.size()});
+  return items_of_part(some, rank_cut(), {ranks.rank(), ranks.size()});
 }
 
 void Trainer::Impl::batch_logprobs(const Model& which, std::span<const Sample* const> samples,

@@ -77,4 +77,10 @@ std::vector<std::vector<PackItem>> cut_over_ranks(std::span<const PackItem> item
   return out;
 }
 
+std::vector<PackItem> items_of_part(std::span<const PackItem> items, const RankCut& cut,
+                                    const RankPart& part) {
+  if (part.count == 1) return {items.begin(), items.end()};
+  return cut_over_ranks(items, cut, part.count)[static_cast<size_t>(part.index)];
+}
+
 }  // namespace rl

@@ -20,8 +20,16 @@ struct RankCut {
   int64_t together = 1;        // else this many neighbours: 2 for pairs
 };
 
+// Which of the parts, and how many there are.
+struct RankPart {
+  int index, count;
+};
+
 // The items of each rank, in their order. Together they are `items`; a rank may have none.
 std::vector<std::vector<PackItem>> cut_over_ranks(std::span<const PackItem> items,
                                                   const RankCut& cut, int ranks);
+// Those of one of them.
+std::vector<PackItem> items_of_part(std::span<const PackItem> items, const RankCut& cut,
+                                    const RankPart& part);
 
 }  // namespace rl
