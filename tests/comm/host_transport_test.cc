@@ -61,19 +61,24 @@ TEST(HostTransport, ALostRankIsNamedAndTheHostToldOnce) {
 class ScriptedHost final : public HostMessages {
  public:
   using Answer = std::function<Result(std::span<const HostMessage>, std::span<HostMessage>)>;
-  explicit ScriptedHost(Answer answer, int rank = 0, int size = 2)
-      : answer_(std::move(answer)), rank_(rank), size_(size) {}
+  struct Told {
+    std::vector<int> about;  // of calls of abandon
+  };
+  explicit ScriptedHost(Answer answer, int rank = 0, int size = 2,
+                        std::shared_ptr<Told> told = std::make_shared<Told>())
+      : answer_(std::move(answer)), rank_(rank), size_(size), told_(std::move(told)) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   Result exchange(uint64_t, std::span<const HostMessage> out, std::span<HostMessage> in,
                   int64_t) override {
     return answer_(out, in);
   }
-  void abandon(int, const std::string&) override {}
+  void abandon(int about, const std::string&) override { told_->about.push_back(about); }
 
  private:
   Answer answer_;
   int rank_, size_;
+  const std::shared_ptr<Told> told_;
 };
 
 Error all_gather_over(ScriptedHost::Answer answer, Code code) {
@@ -112,6 +117,22 @@ TEST(HostTransport, AnotherCallAtTheOtherEndIsNamed) {
       },
       Code::kIncompatible);
   EXPECT_TRUE(contains(error.message, "with 99 bytes for rank 0"));
+}
+
+// Whatever a host throws ends the ranks: it is told, and not asked again.
+TEST(HostTransport, WhatAHostThrowsEndsTheRanks) {
+  int asked = 0;
+  const auto host = std::make_shared<ScriptedHost::Told>();
+  Group group(make_host_transport(std::make_unique<ScriptedHost>(
+                  [&](auto, auto) -> HostMessages::Result {
+                    ++asked;
+                    throw std::bad_alloc();
+                  },
+                  0, 2, host)),
+              {kLongNs});
+  for (int call = 0; call < 2; ++call) EXPECT_THROW(group.barrier(), std::bad_alloc);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(host->about, std::vector<int>{0});
 }
 
 TEST(HostTransport, AFailureThatNamesNoRankSaysSo) {

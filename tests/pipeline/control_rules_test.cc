@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "../comm/local_ranks.h"
 #include "pipeline/loop/control.h"
 #include "support/expect_error.h"
 #include "support/fake_clock.h"
@@ -55,6 +56,22 @@ TEST(ControlRules, ARunIsRunningFromItsStartToItsEnd) {
   EXPECT_TRUE(ended());
   EXPECT_EQ(run.state(), PipelineState::kDone);
   EXPECT_EQ(run.control.failure(run.control.lock()), nullptr);
+}
+
+// The others wait for it meanwhile, for comm.timeout_ns.
+TEST(ControlRules, ARankComesBackFromItsHostBeforeTheOthersGiveUp) {
+  OptionSet options;
+  options.set_text("comm.timeout_ns", "40ms");
+  run_local_ranks(2, [&](std::shared_ptr<Transport> transport) {
+    comm::Group group(std::move(transport), {kLongNs});
+    FakeClock clock;
+    Control control(clock, Settings(options));
+    control.share(SharedInputs(TensorRanks(group)), [](const ScheduledEvent&) {});
+    Control::Lock held = control.lock();
+    const auto begin = std::chrono::steady_clock::now();
+    control.wait(held, std::nullopt);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(800));
+  });
 }
 
 TEST(ControlRules, AStopBeforeTheStartIsTheEnd) {

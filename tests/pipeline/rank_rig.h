@@ -99,6 +99,16 @@ inline void refuse_step(RankParts& parts) {
   EXPECT_TRUE(parts.rank == 1 || e.location == "rank 1") << e.location;
 }
 
+// Two ranks: what rank 1 refuses both do, and then take the same step.
+inline void expect_refused_by_all(const OptionSet& options) {
+  const std::vector<std::string> steps = on_trainers(options, [](RankParts& parts) {
+    refuse_step(parts);
+    return common_metrics(parts.trainer.step(host_batch(parts.trainer)));
+  });
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0], steps[1]);
+}
+
 // Where the others say that a step failed which one rank leaves.
 inline std::string step_without(RankParts& parts, int leaves) {
   const std::vector<SamplePtr> batch = host_batch(parts.trainer);

@@ -7,6 +7,7 @@
 
 #include "../pipeline/rank_rig.h"
 #include "../pipeline/run_rig.h"
+#include "pipeline/config/runtime_options.h"
 #include "pipeline/plan/planner.h"
 #include "support/expect_error.h"
 
@@ -41,6 +42,15 @@ TEST(RankSessions, RanksAreMadeOnceEach) {
   const Runtime alone(options_of(dir, 1));
   EXPECT_EQ(expect_error(Code::kFailedPrecondition, [&] { alone.make_rank(1); }).key,
             "parallel.data");
+}
+
+TEST(RankSessions, ErrorsNameAnAxisThatHasRanks) {
+  for (const char* key :
+       {"parallel.data", "parallel.context", "parallel.pipeline", "parallel.tensor"}) {
+    OptionSet o;
+    o.set_i64(key, 2);
+    EXPECT_STREQ(rank_axis_of(Settings(o)), key);
+  }
 }
 
 TEST(RankSessions, ShareTheCoresUnlessThreadsAreSet) {

@@ -170,12 +170,7 @@ TEST(StageSessions, MetricsHaveTheBytesOfTheFormula) {
 
 TEST(StageSessions, ABatchThatOneStageRefusesIsRefusedByAll) {
   const TempDir dir;
-  const auto work = [](RankParts& parts) {
-    refuse_step(parts);
-    return common_metrics(parts.trainer.step(host_batch(parts.trainer)));
-  };
-  const std::vector<std::string> steps = on_trainers(options_of(dir, 2), work);
-  EXPECT_EQ(steps[0], steps[1]);
+  expect_refused_by_all(options_of(dir, 2));
 }
 
 TEST(StageSessions, AStageThatEndsIsNamed) {

@@ -11,7 +11,6 @@
 #include "stages/stage_rig.h"
 #include "support/compute_dtypes.h"
 #include "support/expect_error.h"
-#include "train/engine_samples.h"
 
 namespace rl::testing {
 namespace {
@@ -170,24 +169,13 @@ TEST_P(StageRanksTest, StagesSampleTheTokensOfOneRank) {
       TrainerOptions options = options_of();
       options.max_tokens = 128;
       on_stages(cut, rig, options, [&](TrainRig& r, int rank) {
-        std::vector<Sample> samples = sample_with_engine(r.model(), {4, 8, 1.0f});
-        const std::vector<Sample> sampled = samples;
-        store_logprobs(r, samples);
-        for (size_t i = 0; i < samples.size(); ++i)
-          EXPECT_TRUE(same_bits(samples[i].logprobs, sampled[i].logprobs));
-        out[static_cast<size_t>(rank)] = samples;
+        out[static_cast<size_t>(rank)] = sampled_and_computed(r);
       });
       return out;
     };
     const std::vector<Sample> one = generate({})[0];
     for (const StageCut& cut : {StageCut{2, 0, 0}, StageCut{3, 2, 0}, StageCut{4, 0, 0}}) {
-      for (const std::vector<Sample>& rank : generate(cut)) {
-        ASSERT_EQ(rank.size(), one.size());
-        for (size_t i = 0; i < one.size(); ++i) {
-          EXPECT_EQ(rank[i].ids, one[i].ids);
-          EXPECT_TRUE(same_bits(rank[i].logprobs, one[i].logprobs));
-        }
-      }
+      for (const std::vector<Sample>& rank : generate(cut)) expect_same_samples(rank, one);
     }
   }
 }

@@ -10,7 +10,6 @@
 #include "support/compute_dtypes.h"
 #include "support/expect_error.h"
 #include "tensor/tensor_rig.h"
-#include "train/engine_samples.h"
 
 namespace rl::testing {
 namespace {
@@ -131,24 +130,13 @@ TEST_P(TensorRanksTest, RanksSampleTheSameTokens) {
       TrainerOptions options = options_of();
       options.max_tokens = 128;
       on_ranks(d, rig, options, [&](TrainRig& r, int rank) {
-        std::vector<Sample> samples = sample_with_engine(r.model(), {4, 8, 1.0f});
-        const std::vector<Sample> sampled = samples;
-        store_logprobs(r, samples);
-        for (size_t i = 0; i < samples.size(); ++i)
-          EXPECT_TRUE(same_bits(samples[i].logprobs, sampled[i].logprobs));
-        out[static_cast<size_t>(rank)] = samples;
+        out[static_cast<size_t>(rank)] = sampled_and_computed(r);
       });
       return out;
     };
     const std::vector<Sample> one = generate({4, 1})[0];
     for (const int64_t ranks : {2, 4}) {
-      for (const std::vector<Sample>& rank : generate({4, ranks})) {
-        ASSERT_EQ(rank.size(), one.size());
-        for (size_t i = 0; i < one.size(); ++i) {
-          EXPECT_EQ(rank[i].ids, one[i].ids);
-          EXPECT_TRUE(same_bits(rank[i].logprobs, one[i].logprobs));
-        }
-      }
+      for (const std::vector<Sample>& rank : generate({4, ranks})) expect_same_samples(rank, one);
     }
   }
 }

@@ -99,27 +99,53 @@ struct CriticOutcome {
   std::vector<float> masters;
 };
 
-inline std::vector<CriticOutcome> critic_on_ranks(int size, int zero_stage = 0) {
-  std::vector<CriticOutcome> out(static_cast<size_t>(size));
+inline CriticOptions critic_options() {
   CriticOptions options;
-  options.optimizer.zero = {zero_stage, size};
   options.max_tokens = 64;
   options.schedule.lr = 1e-3;
   options.batch.num_minibatches = 2;
+  return options;
+}
+
+// Values of samples, and a step on them.
+inline CriticOutcome train_critic(const RigOptions& rig_options, const CriticOptions& options) {
+  CriticRig rig(rig_options, options);
+  rig.fill_head(3);
+  const std::vector<Sample> samples = random_samples(24, rig.model().config().vocab, 7);
+  CriticOutcome out;
+  out.values = rig.values(samples);
+  const CriticData data(rig, samples, 5);
+  out.metrics = rig.critic->step(data.batch);
+  out.masters = rig.masters();
+  return out;
+}
+
+inline std::vector<CriticOutcome> critic_on_ranks(int size, int zero_stage = 0) {
+  std::vector<CriticOutcome> out(static_cast<size_t>(size));
+  CriticOptions options = critic_options();
+  options.optimizer.zero = {zero_stage, size};
   run_local_ranks(size, [&](std::shared_ptr<Transport> transport) {
     comm::Group group(transport, {kLongNs});
     RigOptions rig_options;
     if (size > 1) rig_options.ranks = DataRanks(group, *transport);
-    CriticRig rig(rig_options, options);
-    rig.fill_head(3);
-    const std::vector<Sample> samples = random_samples(24, rig.model().config().vocab, 7);
-    CriticOutcome& own = out[static_cast<size_t>(transport->rank())];
-    own.values = rig.values(samples);
-    const CriticData data(rig, samples, 5);
-    own.metrics = rig.critic->step(data.batch);
-    own.masters = rig.masters();
+    out[static_cast<size_t>(transport->rank())] = train_critic(rig_options, options);
   });
   return out;
+}
+
+// The ranks have one critic, which is that of one rank but for the order of sums.
+inline void expect_one_critic(const std::vector<CriticOutcome>& ranks, const CriticOutcome& one) {
+  for (const CriticOutcome& rank : ranks) {
+    EXPECT_EQ(rank.values, one.values);
+    EXPECT_TRUE(same_bits(rank.masters, ranks[0].masters));
+    EXPECT_EQ(rank.metrics.loss, ranks[0].metrics.loss);
+    EXPECT_EQ(rank.metrics.loss_tokens, one.metrics.loss_tokens);
+    EXPECT_EQ(rank.metrics.optimizer_steps, 2);
+    EXPECT_NEAR(rank.metrics.loss, one.metrics.loss, 1e-4 * one.metrics.loss);
+    EXPECT_NEAR(rank.metrics.grad_norm, one.metrics.grad_norm, 1e-4 * one.metrics.grad_norm);
+  }
+  // The moments of the first steps make signs of gradients near 0.
+  EXPECT_LT(relative_l2(ranks[0].masters, one.masters), 1e-3);
 }
 
 }  // namespace rl::testing
