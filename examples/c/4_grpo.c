@@ -2,8 +2,8 @@
  * this host rewards: 1 when the last integer of an answer is the one in the row's tag, else 0.
  * Held-out rows are answered greedily before and after. Ctrl-C ends the run with a checkpoint;
  * --resume goes on from the newest one. With --ranks the work is shared by so many ranks, each of
- * which parallel.tensor divides further. New here: rl_pipeline_*, rl_event_sample, rl_model_save,
- * rl_runtime_create_rank. */
+ * which parallel.tensor divides further; with --launcher this process is one of a run's ranks. New
+ * here: rl_pipeline_*, rl_event_sample, rl_model_save, rl_runtime_create_rank. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <pthread.h>
@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "launcher.h"
 #include "rl.h"
 
 enum { MAX_SETTINGS = 64, BAR_WIDTH = 30, EDGE_STEPS = 5, MAX_STEPS = 10000, MAX_RANKS = 64 };
@@ -24,7 +25,8 @@ static const char* const series_names[] = {"timing_s/step", "critic/rewards/mean
                                            "perf/rollout_tokens_per_s", "perf/train_tokens_per_s"};
 
 typedef struct {
-  const char *model, *data, *eval, *out, *steps, *ranks, *settings[MAX_SETTINGS];
+  const char *model, *data, *eval, *out, *steps, *ranks, *launcher, *meeting;
+  const char* settings[MAX_SETTINGS];
   int num_settings, resume;
 } arguments;
 
@@ -36,18 +38,21 @@ typedef struct {
 } rank;
 
 typedef struct {
-  rank ranks[MAX_RANKS];
-  rl_pipeline* pipeline; /* of the first rank, which alone has metrics and files */
+  rank ranks[MAX_RANKS]; /* of this process */
+  place place;           /* among the ranks of several processes */
+  rl_pipeline* pipeline; /* of the first rank here; rank 0 of the run has metrics and files */
   int stopping, on_terminal, num_evals;
   double start_s, first_step_end_s, eval_before_s, accuracy_before, accuracy_after, logprob_diff;
   double series[NUM_SERIES][MAX_STEPS];   /* of every step of this process */
   size_t num_steps, num_ranks, num_parts; /* parts: ranks that divide the model */
-  uint64_t step, num_answers, rewarded;   /* steps done; answers of a step; rewards given in it */
+  size_t num_savers;                      /* ranks here that save it together */
+  uint64_t step, total;                   /* steps done; steps in all */
+  uint64_t num_answers, rewarded;         /* answers of a step; rewards given in it */
 } run;
 
 static const char usage[] =
-    "4_grpo --model M --data D [--eval E] --steps N --out DIR [--ranks N] [--set KEY=VALUE]... "
-    "[--resume]\n";
+    "4_grpo --model M --data D [--eval E] --steps N --out DIR [--set KEY=VALUE]... [--resume] "
+    "[--ranks N | --launcher torchrun|slurm|mpi|kubernetes|ray [--rendezvous PLACE]]\n";
 
 /* ---- errors ---- */
 
@@ -71,13 +76,15 @@ static double now_s(void) {
 }
 
 static int parse(int argc, char** argv, arguments* a) {
-  static const char* const names[] = {"--model", "--data", "--eval", "--out", "--steps", "--ranks"};
-  const char** const values[] = {&a->model, &a->data, &a->eval, &a->out, &a->steps, &a->ranks};
+  static const char* const names[] = {"--model", "--data",  "--eval",     "--out",
+                                      "--steps", "--ranks", "--launcher", "--rendezvous"};
+  const char** const values[] = {&a->model, &a->data,  &a->eval,     &a->out,
+                                 &a->steps, &a->ranks, &a->launcher, &a->meeting};
   for (int i = 1, k; i < argc; ++i) {
-    for (k = 0; k < 6 && strcmp(argv[i], names[k]) != 0;) ++k;
+    for (k = 0; k < 8 && strcmp(argv[i], names[k]) != 0;) ++k;
     if (strcmp(argv[i], "--resume") == 0) {
       a->resume = 1;
-    } else if (i + 1 < argc && k < 6) {
+    } else if (i + 1 < argc && k < 8) {
       *values[k] = argv[++i];
     } else if (i + 1 < argc && strcmp(argv[i], "--set") == 0 && a->num_settings < MAX_SETTINGS) {
       a->settings[a->num_settings++] = argv[++i];
@@ -85,6 +92,7 @@ static int parse(int argc, char** argv, arguments* a) {
       return 0;
     }
   }
+  if (a->launcher ? a->ranks != NULL : a->meeting != NULL) return 0;
   return a->model && a->data && a->out && a->steps;
 }
 
@@ -96,6 +104,34 @@ static const char* join(const char* dir, const char* name) { /* lives until the 
 
 static void set(rl_options* options, const char* key, const char* text) {
   check(rl_options_set_text(options, key, RL_NUL_TERMINATED, text, RL_NUL_TERMINATED, &err));
+}
+
+static uint64_t get(const rl_options* options, const char* key) {
+  rl_option_value value;
+  rl_option_value_init(&value, sizeof value);
+  check(rl_options_get(options, key, RL_NUL_TERMINATED, &value, NULL, &err));
+  return value.u64;
+}
+
+static void refuse(const char* why, const char* launcher) {
+  fprintf(stderr, "4_grpo: launcher %s: %s\n", launcher, why);
+  exit(2);
+}
+
+/* Makes this process a rank of a run of several. */
+static void join_run(rl_options* options, const arguments* a, place* own) {
+  const char* const problem = place_of_launcher(a->launcher, a->meeting, own);
+  const uint64_t parts = get(options, "parallel.tensor");
+  char text[32];
+  if (problem != NULL) refuse(problem, a->launcher);
+  if (own->ranks == 1) return;
+  if (own->ranks % parts != 0) refuse("parallel.tensor does not divide its ranks", a->launcher);
+  set(options, "comm.backend", "gloo");
+  set(options, "comm.rendezvous", own->rendezvous);
+  snprintf(text, sizeof text, "%" PRIu64, own->rank);
+  set(options, "comm.rank", text);
+  snprintf(text, sizeof text, "%" PRIu64, own->ranks / parts);
+  set(options, "parallel.data", text);
 }
 
 static void configure(rl_options* options, const arguments* a) {
@@ -118,13 +154,6 @@ static void configure(rl_options* options, const arguments* a) {
     const char* const value = a->settings[i] + key_len + (a->settings[i][key_len] == '=');
     check(rl_options_set_text(options, a->settings[i], key_len, value, RL_NUL_TERMINATED, &err));
   }
-}
-
-static uint64_t get(const rl_options* options, const char* key) {
-  rl_option_value value;
-  rl_option_value_init(&value, sizeof value);
-  check(rl_options_get(options, key, RL_NUL_TERMINATED, &value, NULL, &err));
-  return value.u64;
 }
 
 static double reward_of(const char* text, const char* tag) {
@@ -153,7 +182,7 @@ static void on_score(run* r, rl_pipeline* pipeline, const rl_event* event) {
   score.sample_id = sample.sample_id;
   score.reward = reward_of(sample.text, sample.tag);
   const rl_status status = rl_pipeline_score(pipeline, &score, 1, NULL, &err);
-  if (!r->stopping) check(status); /* a step given up takes no more rewards */
+  if (!r->stopping && status != RL_LATE) check(status); /* a step given up takes no more rewards */
   rl_error_release(err);
   if (sample.purpose != RL_PURPOSE_TRAIN || !r->on_terminal) return;
   ++r->rewarded;
@@ -162,16 +191,15 @@ static void on_score(run* r, rl_pipeline* pipeline, const rl_event* event) {
          r->rewarded, r->num_answers);
 }
 
-static void on_step(run* r, const rl_event* event, uint64_t step) {
+static void on_step(run* r, const rl_event* event) {
   const size_t i = r->num_steps++;
   const double diff = metric(event, "training/logprob_max_abs_diff");
   if (i == 0) r->first_step_end_s = now_s() - r->start_s - r->eval_before_s;
-  r->step = step;
   r->rewarded = 0;
   for (int k = 0; k < NUM_SERIES; ++k) r->series[k][i] = metric(event, series_names[k]);
   if (diff > r->logprob_diff) r->logprob_diff = diff;
   printf("step %" PRIu64 "  reward %.3f  %.2f s  rollout %.0f tokens/s  train %.0f tokens/s\n",
-         step, r->series[REWARD][i], r->series[STEP_S][i], r->series[ROLLOUT_RATE][i],
+         r->step, r->series[REWARD][i], r->series[STEP_S][i], r->series[ROLLOUT_RATE][i],
          r->series[TRAIN_RATE][i]);
 }
 
@@ -181,7 +209,10 @@ static void on_event(run* r, rl_pipeline* pipeline, const rl_event* event) {
   check(rl_event_get_view(event, &view, &err));
   if (view.kind != RL_EVENT_SCORE && r->on_terminal) printf("\r\033[K");
   if (view.kind == RL_EVENT_SCORE) on_score(r, pipeline, event);
-  if (view.kind == RL_EVENT_STEP && pipeline == r->pipeline) on_step(r, event, view.step);
+  if (view.kind == RL_EVENT_STEP && pipeline == r->pipeline) {
+    r->step = view.step;
+    if (r->place.rank == 0) on_step(r, event);
+  }
   if (view.text_len > 0) printf("%s\n", view.text); /* a checkpoint's path, why a group ended */
   if (view.kind == RL_EVENT_EVAL) {
     if (r->num_evals++ == 0) r->eval_before_s = metric(event, "timing_s/eval");
@@ -210,14 +241,14 @@ static void* save_part(void* data) {
   return NULL;
 }
 
-/* Saves the model, or with NULL a checkpoint, whose path it returns. */
+/* Saves the model, or with NULL a checkpoint, whose path it returns; NULL of ranks that do not. */
 static rl_bytes* save(run* r, const char* model_dir) {
   static part parts[MAX_RANKS];
-  for (size_t i = 0; i < r->num_parts; ++i) {
+  for (size_t i = 0; i < r->num_savers; ++i) {
     parts[i] = (part){.of = &r->ranks[i], .model_dir = model_dir};
     if (pthread_create(&parts[i].thread, NULL, save_part, &parts[i]) != 0) exit(1);
   }
-  for (size_t i = 0; i < r->num_parts; ++i) {
+  for (size_t i = 0; i < r->num_savers; ++i) {
     pthread_join(parts[i].thread, NULL);
     err = parts[i].error;
     check(parts[i].status);
@@ -240,9 +271,11 @@ static void serve(run* r) {
     rl_event_release(event);
     if (interrupted && !r->stopping++) rl_pipeline_stop(r->pipeline, 0, NULL);
   }
-  if (!r->stopping) return;
+  const int cut = r->place.ranks > 1 && r->step < r->total; /* another process was stopped */
+  if (!r->stopping && !cut) return;
   rl_bytes* const path = save(r, NULL);
-  printf("stopped after step %" PRIu64 ": %s\n", r->step, (const char*)rl_bytes_data(path));
+  if (path != NULL)
+    printf("stopped after step %" PRIu64 ": %s\n", r->step, (const char*)rl_bytes_data(path));
   rl_bytes_release(path);
 }
 
@@ -332,8 +365,8 @@ int main(int argc, char** argv) {
   rl_plan* plan = NULL;
   rl_plan_info info;
   rl_pipeline_stats stats;
-  uint64_t digest = 0, total;
-  int good;
+  uint64_t digest = 0;
+  int good, leads;
   r.start_s = now_s();
   if (!parse(argc, argv, &a)) return fputs(usage, stderr), 2;
   r.on_terminal = isatty(STDOUT_FILENO);
@@ -343,9 +376,13 @@ int main(int argc, char** argv) {
   /* Options and objects. */
   check(rl_options_create(&options, &err));
   configure(options, &a);
+  r.place.ranks = 1;
+  if (a.launcher != NULL) join_run(options, &a, &r.place);
   r.num_parts = get(options, "parallel.tensor");
-  r.num_ranks = get(options, "parallel.data") * r.num_parts;
+  r.num_ranks = r.place.ranks > 1 ? 1 : get(options, "parallel.data") * r.num_parts;
+  r.num_savers = r.place.ranks > 1 ? r.place.rank < r.num_parts : r.num_parts;
   if (r.num_ranks > MAX_RANKS) return fputs("4_grpo: there are at most 64 ranks\n", stderr), 2;
+  leads = r.place.rank == 0;
   create_ranks(&r, options);
   model = r.ranks[0].model;
   rl_pipeline_stats_init(&stats, sizeof stats);
@@ -353,24 +390,29 @@ int main(int argc, char** argv) {
   rl_plan_info_init(&info, sizeof info);
   check(rl_pipeline_plan(r.pipeline, &plan, &err));
   check(rl_plan_get_info(plan, &info, &err));
-  total = get(options, "pipeline.total_steps");
-  if (!total || total > MAX_STEPS) return fputs("4_grpo: --steps must be 1 to 10000\n", stderr), 2;
+  r.total = get(options, "pipeline.total_steps");
+  if (!r.total || r.total > MAX_STEPS)
+    return fputs("4_grpo: --steps must be 1 to 10000\n", stderr), 2;
   r.step = stats.step;
   r.num_answers =
       get(options, "pipeline.samples_per_prompt") * get(options, "pipeline.prompts_per_step");
 
   /* Work. */
-  if (a.eval != NULL) check(rl_pipeline_evaluate(r.pipeline, &err));
+  if (a.eval != NULL && leads) check(rl_pipeline_evaluate(r.pipeline, &err));
   for (size_t i = 0; i < r.num_ranks; ++i) check(rl_pipeline_start(r.ranks[i].pipeline, &err));
   serve(&r);
   save(&r, join(a.out, "model"));
   check(rl_model_digest(model, &digest, &err));
-  write_summary(&r, &a, &info, digest, get(options, "runtime.seed"));
-  check(rl_pipeline_write_report(r.pipeline, NULL, join(a.out, "report.html"), RL_NUL_TERMINATED,
-                                 &err));
+  if (leads) {
+    write_summary(&r, &a, &info, digest, get(options, "runtime.seed"));
+    check(rl_pipeline_write_report(r.pipeline, NULL, join(a.out, "report.html"), RL_NUL_TERMINATED,
+                                   &err));
+  } else {
+    printf("rank %" PRIu64 ": weights %016" PRIx64 "\n", r.place.rank, digest);
+  }
 
   /* Check. */
-  good = (r.stopping || r.step == total) && r.logprob_diff == 0;
+  good = (r.stopping || r.step == r.total) && r.logprob_diff == 0;
   if (!good) fprintf(stderr, "4_grpo: steps are missing or log-probs differ\n");
 
   /* End. */

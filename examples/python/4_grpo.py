@@ -3,7 +3,8 @@
 does, section by section. librl drives the loop, this host rewards: 1 when the last integer of an
 answer is the one in the row's tag, else 0. Held-out rows are answered greedily before and after.
 Ctrl-C ends the run with a checkpoint; --resume goes on. With --ranks so many ranks share the work,
-each on a thread of its own, and parallel.tensor divides each further."""
+each on a thread of its own, and parallel.tensor divides each further; with --launcher this process
+is one of a run's ranks."""
 import argparse
 import json
 import os
@@ -16,6 +17,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import launcher
 import rl
 
 BAR_WIDTH, EDGE_STEPS, MAX_STEPS, MAX_RANKS = 30, 5, 10000, 64
@@ -40,22 +42,46 @@ def parse():
     for name, kind in {"model": str, "data": str, "out": str, "steps": int}.items():
         parser.add_argument("--" + name, type=kind, required=True)
     parser.add_argument("--eval")
-    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--ranks", type=int)
+    parser.add_argument("--launcher", metavar="torchrun|slurm|mpi|kubernetes|ray")
+    parser.add_argument("--rendezvous", metavar="PLACE")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--resume", action="store_true")
     a = parser.parse_args()
     if not 1 <= a.steps <= MAX_STEPS:
         parser.error(f"--steps must be 1 to {MAX_STEPS}")
-    if not 1 <= a.ranks <= MAX_RANKS:
+    if a.ranks is not None and not 1 <= a.ranks <= MAX_RANKS:
         parser.error(f"--ranks must be 1 to {MAX_RANKS}")
+    if a.ranks if a.launcher else a.rendezvous:
+        parser.error("it is --ranks N or --launcher NAME, and --rendezvous is for the latter")
     return a
+
+
+def refuse(launched_by, why):
+    print(f"4_grpo: launcher {launched_by}: {why}", file=sys.stderr)
+    sys.exit(2)
+
+
+def join_run(options, a):
+    """Makes this process a rank of a run of several."""
+    try:
+        place = launcher.place_of_launcher(a.launcher, a.rendezvous)
+    except ValueError as error:
+        refuse(a.launcher, error)
+    if place.ranks > 1:
+        data, rest = divmod(place.ranks, options["parallel.tensor"])
+        if rest:
+            refuse(a.launcher, "parallel.tensor does not divide its ranks")
+        options["comm.backend"], options["comm.rank"] = "gloo", place.rank
+        options["comm.rendezvous"], options["parallel.data"] = place.rendezvous, data
+    return place
 
 
 def configured(a):
     options = rl.Options({
         "model.path": a.model, "data.path": a.data, "eval.path": a.eval or "",
         "eval.every_steps": a.steps if a.eval else 0, "pipeline.total_steps": a.steps,
-        "parallel.data": a.ranks, "checkpoint.dir": a.out + "/checkpoints",
+        "parallel.data": a.ranks or 1, "checkpoint.dir": a.out + "/checkpoints",
         "checkpoint.resume": "auto" if a.resume else "never",
         "metrics.jsonl": a.out + "/metrics.jsonl",
         "metrics.eval_jsonl": a.out + "/evals.jsonl" if a.eval else "",
@@ -71,27 +97,36 @@ def reward_of(text, tag):
     return 1.0 if integers and int(integers[-1]) == int(tag) else 0.0
 
 
+def reward(event):
+    """A step that was given up takes no more rewards."""
+    try:
+        event.score(reward_of(event.sample.text, event.sample.tag))
+    except rl.Error as error:
+        if error.code != rl.Code.LATE:
+            raise
+
+
 # ---- events ----
 
 
 class Run:
-    """A pipeline, and what its events have told."""
+    """A pipeline, and what its events have told: metrics, if it is that of rank 0."""
 
-    def __init__(self, pipeline, step, num_answers):
+    def __init__(self, pipeline, step, num_answers, leads):
         self.pipeline, self.step, self.num_answers = pipeline, step, num_answers
+        self.leads = leads
         self.rewarded = 0  # rewards given in this step
         self.stopping, self.first_step_end_s, self.diff = False, None, None
         self.eval_s, self.accuracy = [], []
         self.series = {name: [] for name in SERIES}
 
     def on_score(self, event):
-        sample = event.sample
         try:
-            event.score(reward_of(sample.text, sample.tag))
+            reward(event)
         except rl.Error:
-            if not self.stopping:  # a step given up takes no more rewards
+            if not self.stopping:
                 raise
-        if sample.purpose is rl.Purpose.TRAIN and sys.stdout.isatty():
+        if event.sample.purpose is rl.Purpose.TRAIN and sys.stdout.isatty():
             self.rewarded += 1
             bar = "#" * (self.rewarded * BAR_WIDTH // self.num_answers)
             print(f"\rstep {self.step + 1} [{bar:{BAR_WIDTH}}] {self.rewarded}/{self.num_answers}",
@@ -100,7 +135,7 @@ class Run:
     def on_step(self, event):
         if self.first_step_end_s is None:
             self.first_step_end_s = time.monotonic() - START_S - sum(self.eval_s)
-        self.step, self.rewarded = event.step, 0
+        self.rewarded = 0
         for name, values in self.series.items():
             values.append(event.metrics[SERIES[name]])
         self.diff = max(self.diff or 0, event.metrics["training/logprob_max_abs_diff"])
@@ -114,7 +149,9 @@ class Run:
         if event.kind is rl.EventKind.SCORE:
             self.on_score(event)
         if event.kind is rl.EventKind.STEP:
-            self.on_step(event)
+            self.step = event.step
+            if self.leads:
+                self.on_step(event)
         if event.text:
             print(event.text)  # a checkpoint's path, why a group ended
         if event.kind is rl.EventKind.EVAL:
@@ -156,7 +193,7 @@ class Rank:
         try:
             for event in self.pipeline:
                 if event.kind is rl.EventKind.SCORE:
-                    event.score(reward_of(event.sample.text, event.sample.tag))
+                    reward(event)
         except rl.Error as error:  # the first rank says why the run ended
             self.error = error
 
@@ -167,8 +204,8 @@ class Rank:
 
 def together(ranks, call):
     """A call that ranks which divide a model make together; what it returns on the first."""
-    with ThreadPoolExecutor(len(ranks)) as pool:
-        return list(pool.map(call, ranks))[0]
+    with ThreadPoolExecutor(MAX_RANKS) as pool:
+        return next(iter(list(pool.map(call, ranks))), None)
 
 
 # ---- summary ----
@@ -205,19 +242,21 @@ def main():
 
     # Options and objects.
     options = configured(a)
+    place = join_run(options, a) if a.launcher else launcher.Place()
     first = Rank(options)
     num_parts = options["parallel.tensor"]
-    num_ranks = num_parts * options["parallel.data"]
+    num_ranks = num_parts * options["parallel.data"] if place.ranks == 1 else 1
     others = [Rank(options, first, number) for number in range(1, num_ranks)]
     ranks = [first] + others
+    savers = ranks[:max(0, num_parts - place.rank)]  # that divide the first model
     model, pipeline = first.model, first.pipeline
     plan = pipeline.plan()
     num_answers = options["pipeline.samples_per_prompt"] * options["pipeline.prompts_per_step"]
-    run = Run(pipeline, pipeline.stats.step, num_answers)
+    run = Run(pipeline, pipeline.stats.step, num_answers, leads=place.rank == 0)
     signal.signal(signal.SIGINT, run.on_interrupt)
 
     # Work.
-    if a.eval:
+    if a.eval and run.leads:
         pipeline.evaluate()
     for rank in others:
         rank.start()
@@ -225,15 +264,20 @@ def main():
     run.serve()
     for rank in others:
         rank.thread.join()
-    if run.stopping:
-        path = together(ranks[:num_parts], lambda rank: rank.pipeline.checkpoint())
-        print(f"stopped after step {run.step}: {path}")
-    together(ranks[:num_parts], lambda rank: rank.model.save(a.out + "/model", replace=True))
-    write_summary(run, a.out, plan.info, model.digest, options["runtime.seed"])
-    pipeline.write_report(a.out + "/report.html")
+    missing = run.step < options["pipeline.total_steps"]
+    if run.stopping or missing and place.ranks > 1:  # perhaps another process was stopped
+        path = together(savers, lambda rank: rank.pipeline.checkpoint())
+        if savers:
+            print(f"stopped after step {run.step}: {path}")
+    together(savers, lambda rank: rank.model.save(a.out + "/model", replace=True))
+    if run.leads:
+        write_summary(run, a.out, plan.info, model.digest, options["runtime.seed"])
+        pipeline.write_report(a.out + "/report.html")
+    else:
+        print(f"rank {place.rank}: weights {model.digest:016x}")
 
     # Check.
-    good = (run.stopping or run.step == options["pipeline.total_steps"]) and not run.diff
+    good = (run.stopping or not missing) and not run.diff
     same = all(rank.model.digest == ranks[i % num_parts].model.digest and not rank.error
                for i, rank in enumerate(ranks))
 

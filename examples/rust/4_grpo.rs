@@ -1,7 +1,12 @@
 //! 4_grpo: trains a model by GRPO on questions whose answer is an integer. librl drives the loop,
 //! this host rewards: 1 when the last integer of an answer is the one in the row's tag, else 0.
 //! Held-out rows are answered greedily before and after. Ctrl-C ends the run with a checkpoint;
-//! --resume goes on from the newest one. New here: rl::Pipeline, Event::sample, Model::save.
+//! --resume goes on from the newest one. With --ranks so many ranks share the work, each on a
+//! thread of its own, and parallel.tensor divides each further; with --launcher this process is one
+//! of a run's ranks. New here: rl::Pipeline, Event::sample, Model::save, Runtime::create_rank.
+mod launcher;
+
+use launcher::{place_of, Checked, Place};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::raw::c_int;
@@ -12,6 +17,7 @@ use std::time::{Duration, Instant};
 const BAR_WIDTH: u64 = 30;
 const EDGE_STEPS: usize = 5;
 const MAX_STEPS: u64 = 10000;
+const MAX_RANKS: u64 = 64;
 const STEP_S: usize = 0; // places in SERIES_NAMES
 const REWARD: usize = 1;
 const ROLLOUT_RATE: usize = 2;
@@ -30,12 +36,23 @@ struct Arguments {
     eval: Option<String>,
     out: String,
     steps: String,
+    ranks: Option<String>,
+    launcher: Option<String>,
+    meeting: Option<String>,
     settings: Vec<String>,
     resume: bool,
 }
 
-struct Run {
+/// A rank of this process: its pipeline and what that needs.
+struct Rank {
     pipeline: rl::Pipeline,
+    model: rl::Model,
+    runtime: rl::Runtime,
+}
+
+struct Run<'a> {
+    pipeline: &'a rl::Pipeline,
+    leads: bool, // it is rank 0, which has metrics and files
     stopping: bool,
     on_terminal: bool,
     num_evals: usize,
@@ -52,7 +69,8 @@ struct Run {
 }
 
 const USAGE: &str =
-    "4_grpo --model M --data D [--eval E] --steps N --out DIR [--set KEY=VALUE]... [--resume]";
+    "4_grpo --model M --data D [--eval E] --steps N --out DIR [--set KEY=VALUE]... [--resume] \
+     [--ranks N | --launcher torchrun|slurm|mpi|kubernetes|ray [--rendezvous PLACE]]";
 
 // ---- errors ----
 
@@ -96,12 +114,16 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
             "--eval" => a.eval = Some(words.next()?),
             "--out" => a.out = words.next()?,
             "--steps" => a.steps = words.next()?,
+            "--ranks" => a.ranks = Some(words.next()?),
+            "--launcher" => a.launcher = Some(words.next()?),
+            "--rendezvous" => a.meeting = Some(words.next()?),
             "--set" => a.settings.push(words.next()?),
             _ => return None,
         }
     }
     let given = [&a.model, &a.data, &a.out, &a.steps].iter().all(|text| !text.is_empty());
-    Some(a).filter(|_| given)
+    let fits = a.launcher.as_ref().map_or(a.meeting.is_none(), |_| a.ranks.is_none());
+    Some(a).filter(|_| given && fits)
 }
 
 fn configure(options: &mut rl::Options, a: &Arguments) -> rl::Result<()> {
@@ -112,6 +134,7 @@ fn configure(options: &mut rl::Options, a: &Arguments) -> rl::Result<()> {
     options.set("eval.path", eval.unwrap_or(""))?;
     options.set("eval.every_steps", eval.map_or("0", |_| &a.steps))?;
     options.set("pipeline.total_steps", &a.steps)?;
+    options.set("parallel.data", a.ranks.as_deref().unwrap_or("1"))?;
     options.set("checkpoint.dir", &format!("{}/checkpoints", a.out))?;
     options.set("checkpoint.resume", if a.resume { "auto" } else { "never" })?;
     options.set("metrics.jsonl", &format!("{}/metrics.jsonl", a.out))?;
@@ -121,6 +144,25 @@ fn configure(options: &mut rl::Options, a: &Arguments) -> rl::Result<()> {
     options.set("profiler.timeline.enable", "true")?;
     options.set("profiler.timeline.dir", &a.out)?;
     a.settings.iter().try_for_each(|setting| options.set_assignment(setting))
+}
+
+/// Makes this process a rank of a run of several. The inner error is why it cannot be one.
+fn join_run(options: &mut rl::Options, a: &Arguments, launcher: &str) -> Result<Checked<Place>> {
+    let parts = options.get_u64("parallel.tensor")?;
+    let place = match place_of(launcher, a.meeting.as_deref()) {
+        Ok(place) if place.ranks > 1 && place.ranks % parts != 0 => {
+            return Ok(Err("parallel.tensor does not divide its ranks".to_string()))
+        }
+        Ok(place) => place,
+        problem => return Ok(problem),
+    };
+    if place.ranks > 1 {
+        options.set("comm.backend", "gloo")?;
+        options.set("comm.rendezvous", &place.rendezvous)?;
+        options.set("comm.rank", &place.rank.to_string())?;
+        options.set("parallel.data", &(place.ranks / parts).to_string())?;
+    }
+    Ok(Ok(place))
 }
 
 fn reward_of(text: &str, tag: &str) -> f64 {
@@ -136,14 +178,51 @@ fn reward_of(text: &str, tag: &str) -> f64 {
 
 // ---- events ----
 
-impl Run {
+/// Rewards a sample. A step that was given up takes no more rewards.
+fn reward(pipeline: &rl::Pipeline, sample: &rl::Sample) -> rl::Result<()> {
+    let scored = pipeline.score(sample.sample_id, reward_of(sample.text, sample.tag));
+    scored.or_else(|error| match error.status {
+        rl::Status::Late => Ok(()),
+        _ if INTERRUPTED.load(Ordering::Relaxed) => Ok(()),
+        _ => Err(error),
+    })
+}
+
+impl Rank {
+    fn new(runtime: rl::Runtime, options: &rl::Options) -> rl::Result<Self> {
+        let model = rl::Model::open(&runtime, options, rl::Use::Pipeline)?;
+        let pipeline = rl::Pipeline::new(&model, options)?;
+        Ok(Self { pipeline, model, runtime })
+    }
+
+    /// All that ranks but the first have to do: the samples that they generate need rewards.
+    fn serve(&self) -> rl::Result<()> {
+        for event in self.pipeline.events() {
+            let event = event?;
+            if event.kind() == rl::EventKind::Score {
+                reward(&self.pipeline, &event.sample()?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A call that ranks make together, each on a thread of its own: what it returns on each.
+fn together<T: Send>(
+    ranks: &[Rank],
+    call: impl Fn(&Rank) -> rl::Result<T> + Sync,
+) -> rl::Result<Vec<T>> {
+    let call = &call;
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = ranks.iter().map(|rank| scope.spawn(move || call(rank))).collect();
+        calls.into_iter().map(|each| each.join().expect("a rank panicked")).collect()
+    })
+}
+
+impl Run<'_> {
     fn on_score(&mut self, event: &rl::Event) -> Result<()> {
         let sample = event.sample()?;
-        let reward = reward_of(sample.text, sample.tag);
-        let scored = self.pipeline.score(sample.sample_id, reward);
-        if !self.stopping {
-            scored?; // a step given up takes no more rewards
-        }
+        reward(self.pipeline, &sample)?;
         if sample.purpose != rl::Purpose::Train || !self.on_terminal {
             return Ok(());
         }
@@ -159,7 +238,6 @@ impl Run {
             let eval_before_s = self.eval_before_s.unwrap_or(0.0);
             self.first_step_end_s = Some(self.start.elapsed().as_secs_f64() - eval_before_s);
         }
-        self.step = step;
         self.rewarded = 0;
         for (series, name) in self.series.iter_mut().zip(SERIES_NAMES) {
             series.push(event.metric(name)?);
@@ -184,7 +262,12 @@ impl Run {
         }
         match view.kind {
             rl::EventKind::Score => self.on_score(event)?,
-            rl::EventKind::Step => self.on_step(event, view.step)?,
+            rl::EventKind::Step => {
+                self.step = view.step;
+                if self.leads {
+                    self.on_step(event, view.step)?;
+                }
+            }
             _ => {}
         }
         if !view.text.is_empty() {
@@ -204,7 +287,7 @@ impl Run {
         Ok(())
     }
 
-    /// Serves the pipeline until it ends. Ctrl-C gives the current step up and writes a checkpoint.
+    /// Serves the pipeline until it ends. Ctrl-C gives the current step up.
     fn serve(&mut self) -> Result<()> {
         loop {
             match self.pipeline.next(Some(Duration::from_millis(100)))? {
@@ -217,11 +300,6 @@ impl Run {
                 self.pipeline.stop(Some(Duration::ZERO))?;
             }
         }
-        if !self.stopping {
-            return Ok(());
-        }
-        let path = self.pipeline.checkpoint(None)?.into_result()?;
-        println!("stopped after step {}: {path}", self.step);
         Ok(())
     }
 }
@@ -275,6 +353,21 @@ fn write_summary(r: &Run, a: &Arguments, plan: &rl::PlanInfo, end: (u64, u64)) -
 
 // ---- main ----
 
+/// The objects of the ranks of this process: the first runtime makes the others. None if there are
+/// too many.
+fn create_ranks(options: &rl::Options, place: &Place) -> Result<Option<Vec<Rank>>> {
+    let all = options.get_u64("parallel.data")? * options.get_u64("parallel.tensor")?;
+    let num_ranks = if place.ranks > 1 { 1 } else { all };
+    if num_ranks > MAX_RANKS {
+        return Ok(None);
+    }
+    let mut ranks = vec![Rank::new(rl::Runtime::new(options)?, options)?];
+    for number in 1..num_ranks {
+        ranks.push(Rank::new(ranks[0].runtime.create_rank(number as u32)?, options)?);
+    }
+    Ok(Some(ranks))
+}
+
 fn main() -> ExitCode {
     run().unwrap_or_else(fail)
 }
@@ -295,11 +388,29 @@ fn run() -> Result<ExitCode> {
     // Options and objects.
     let mut options = rl::Options::new()?;
     configure(&mut options, &a)?;
-    let runtime = rl::Runtime::new(&options)?;
-    let model = rl::Model::open(&runtime, &options, rl::Use::Pipeline)?;
-    let pipeline = rl::Pipeline::new(&model, &options)?;
-    let stats = pipeline.stats()?;
-    let plan = pipeline.plan()?.info()?;
+    let mut place = Place { rank: 0, ranks: 1, rendezvous: String::new() };
+    if let Some(launcher) = &a.launcher {
+        place = match join_run(&mut options, &a, launcher)? {
+            Ok(place) => place,
+            Err(problem) => {
+                eprintln!("4_grpo: launcher {launcher}: {problem}");
+                return Ok(ExitCode::from(2));
+            }
+        };
+    }
+    let ranks = match create_ranks(&options, &place)? {
+        Some(ranks) => ranks,
+        None => {
+            eprintln!("4_grpo: there are at most {MAX_RANKS} ranks");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let num_parts = options.get_u64("parallel.tensor")?; // ranks that divide a model
+    let num_savers = num_parts.saturating_sub(place.rank).min(ranks.len() as u64);
+    let savers = &ranks[..num_savers as usize];
+    let (first, others) = ranks.split_first().expect("there is a rank");
+    let stats = first.pipeline.stats()?;
+    let plan = first.pipeline.plan()?.info()?;
     let total = options.get_u64("pipeline.total_steps")?;
     if !(1..=MAX_STEPS).contains(&total) {
         eprintln!("4_grpo: --steps must be 1 to 10000");
@@ -307,7 +418,8 @@ fn run() -> Result<ExitCode> {
     }
     let samples = options.get_u64("pipeline.samples_per_prompt")?;
     let mut r = Run {
-        pipeline,
+        pipeline: &first.pipeline,
+        leads: place.rank == 0,
         stopping: false,
         // SAFETY: any number is a valid argument.
         on_terminal: unsafe { isatty(STDOUT) } != 0,
@@ -325,19 +437,45 @@ fn run() -> Result<ExitCode> {
     };
 
     // Work.
-    if a.eval.is_some() {
+    if a.eval.is_some() && r.leads {
         r.pipeline.evaluate()?;
     }
-    r.pipeline.start()?;
-    r.serve()?;
-    model.save(format!("{}/model", a.out), rl::Dtype::Bf16, true)?;
-    write_summary(&r, &a, &plan, (model.digest()?, options.get_u64("runtime.seed")?))?;
-    r.pipeline.write_report(None, format!("{}/report.html", a.out))?;
+    for rank in &ranks {
+        rank.pipeline.start()?;
+    }
+    std::thread::scope(|scope| -> Result<()> {
+        let calls: Vec<_> = others.iter().map(|rank| scope.spawn(move || rank.serve())).collect();
+        r.serve()?; // if ranks fail the first one says why
+        calls.into_iter().try_for_each(|each| Ok(each.join().expect("a rank panicked")?))
+    })?;
+    let missing = r.step < total;
+    if r.stopping || missing && place.ranks > 1 {
+        // Perhaps another process was stopped.
+        let paths = together(savers, |rank| rank.pipeline.checkpoint(None)?.into_result())?;
+        if let Some(path) = paths.first() {
+            println!("stopped after step {}: {path}", r.step);
+        }
+    }
+    let directory = format!("{}/model", a.out);
+    together(savers, |rank| rank.model.save(&directory, rl::Dtype::Bf16, true))?;
+    let digest = first.model.digest()?;
+    if r.leads {
+        write_summary(&r, &a, &plan, (digest, options.get_u64("runtime.seed")?))?;
+        r.pipeline.write_report(None, format!("{}/report.html", a.out))?;
+    } else {
+        println!("rank {}: weights {digest:016x}", place.rank);
+    }
 
     // Check.
-    let good = (r.stopping || r.step == total) && r.logprob_diff == 0.0;
+    let mut good = (r.stopping || !missing) && r.logprob_diff == 0.0;
     if !good {
         eprintln!("4_grpo: steps are missing or log-probs differ");
+    }
+    for (rank, like) in ranks.iter().zip(savers.iter().cycle()) {
+        if rank.model.digest()? != like.model.digest()? {
+            good = false;
+            eprintln!("4_grpo: the weights of ranks differ");
+        }
     }
 
     // End: dropping an object ends it.

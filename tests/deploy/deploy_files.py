@@ -15,7 +15,8 @@ FILES = {"README.md": ((), 4), "kubernetes.yaml": (("examples/c/4_grpo.c",), 3),
          "redis_store.c": ((), 0), "redis_store.h": ((), 0),
          "slurm.sh": (("examples/c/4_grpo.c",), 3),
          "slurm_ray.sh": (("examples/deploy/ray_pair.py",), 0)}
-OF_OTHERS = {"--cpus-per-task", "--cpu-bind", "--address", "--min-nodes", "--num-cpus"}
+OF_OTHERS = {"--cpus-per-task", "--cpu-bind", "--address", "--min-nodes", "--num-cpus",
+             "--nodes", "--ntasks-per-node"}
 
 
 def bash_problem(text):
@@ -29,7 +30,7 @@ def yaml_problems(path):
         print("skipped: the syntax of kubernetes.yaml, since python3-yaml is not installed")
         return
     try:
-        job = yaml.safe_load(path.read_text())
+        service, job = yaml.safe_load_all(path.read_text())
         pod = job["spec"]["template"]["spec"]
         container, = pod["containers"]
         shell, *words = container["args"]
@@ -43,6 +44,14 @@ def yaml_problems(path):
         if [rule["onExitCodes"]["containerName"] for rule in rules if "onExitCodes" in rule] != [
                 container["name"]]:
             yield "the rule for exit codes is not of the container"
+        variables = {each["name"]: each["value"] for each in container["env"]}
+        ranks, name = str(job["spec"]["completions"]), service["metadata"]["name"]
+        if [variables["WORLD_SIZE"], str(job["spec"]["parallelism"])] != [ranks, ranks]:
+            yield "the pods do not know how many they are, or do not run at once"
+        if job["spec"]["completionMode"] != "Indexed" or pod["subdomain"] != name:
+            yield "the pods have no numbers or no names"
+        if variables["MASTER_ADDR"] != f"{job['metadata']['name']}-0.{name}":
+            yield f"the ranks do not meet at the first pod, but at {variables['MASTER_ADDR']}"
         if container["resources"]["requests"] != container["resources"]["limits"]:
             yield "requests and limits differ, so the pod has no cores of its own"
     except (yaml.YAMLError, KeyError, ValueError) as error:

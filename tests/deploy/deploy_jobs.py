@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Runs examples/deploy/slurm.sh, or the container of kubernetes.yaml, on a tiny model: a job that
-is told to end leaves a checkpoint and says that it is not done, and the next one finishes. Of
+"""Runs examples/deploy/slurm.sh, or the pods of kubernetes.yaml, on a tiny model: a job that is
+told to end leaves a checkpoint and says that it is not done, and the next one finishes. Of
 slurm_ray.sh what it starts is looked at, with a program in place of Ray.
 
 usage: deploy_jobs.py slurm|slurm_ray|kubernetes SOURCE_DIRECTORY 4_GRPO MODEL DIRECTORY
+
+The environment variable RL_RANKS is the number of tasks or pods; more than one need librl_gloo.so.
 """
 import json
 import os
@@ -22,10 +24,14 @@ SMALL = ["sampling.max_new_tokens=8", "eval.max_new_tokens=4", "pipeline.prompts
          "pipeline.samples_per_prompt=2"]
 MANY = 9999  # steps that are never done
 PATIENCE_S = 250  # for what takes a second on a free machine
+RANKS = int(os.environ.get("RL_RANKS", "1"))
 STUBS = {  # in place of the programs of Slurm and Ray
     "srun": 'while [[ $1 == --* ]]; do echo "$1" >>"$STUBS/srun.log"; shift; done\n'
-            'echo $$ >"$STUBS/pid"\nexec "$@"',
-    "scontrol": 'echo "$@" >>"$STUBS/scontrol.log"',
+            ': >"$STUBS/pids"\nfor ((i = 0; i < SLURM_NTASKS; ++i)); do\n'
+            '  SLURM_PROCID=$i "$@" &\n  echo $! >>"$STUBS/pids"\ndone\n'
+            'status=0\nfor pid in $(<"$STUBS/pids"); do wait "$pid" || status=$?; done\n'
+            'exit "$status"',
+    "scontrol": '[[ $1 == show ]] && exec echo 127.0.0.1\necho "$@" >>"$STUBS/scontrol.log"',
     "ray": 'while [[ $1 != -- ]]; do echo "$1" >>"$STUBS/ray.log"; shift; done\nshift\nexec "$@"'}
 PAIR = """import sys, time
 print(*sys.argv[1:], flush=True)
@@ -63,7 +69,7 @@ class Job:
                 self.stop(job)
                 break
         shown = job.stdout.read()
-        status = job.wait(timeout=PATIENCE_S)
+        status = self.ended(job)
         expect("stopped after step" in shown, f"no word of the end in {shown!r}")
         expect(2 <= self.steps() < MANY, f"{self.steps()} steps")
         expect(list((self.directory / "run/checkpoints").iterdir()), "there is no checkpoint")
@@ -73,7 +79,10 @@ class Job:
         """The exit status of a job that nobody stops."""
         job = self.start(steps, *more)
         job.communicate(timeout=PATIENCE_S)
-        return job.returncode
+        return self.ended(job)
+
+    def ended(self, job):
+        return job.wait(timeout=PATIENCE_S)
 
     def steps(self):
         return json.loads((self.directory / "run/summary.json").read_text())["steps"]
@@ -94,11 +103,14 @@ class Slurm(Job):
                 (stubs / name).chmod(0o755)
         return {"PATH": f"{stubs}:{os.environ['PATH']}", "STUBS": str(stubs),
                 "RL_PROGRAM": self.program, "SLURM_CPUS_PER_TASK": "1", "SLURM_JOB_ID": "77",
-                "SLURM_MEM_PER_NODE": str(2048 + 256), "SLURM_JOB_NUM_NODES": "2"}
+                "SLURM_MEM_PER_NODE": str(RANKS * (2048 + 256)), "SLURM_JOB_NUM_NODES": "2",
+                "SLURM_NTASKS": str(RANKS), "SLURM_NTASKS_PER_NODE": str(RANKS),
+                "SLURM_JOB_NODELIST": "localhost"}
 
     def stop(self, job, number=signal.SIGINT):
         """As --signal does: the signal goes to what srun runs, not to the script."""
-        os.kill(int((self.directory / "stubs/pid").read_text()), number)
+        for pid in (self.directory / "stubs/pids").read_text().split():
+            os.kill(int(pid), number)
 
     def log(self, name):
         path = self.directory / f"stubs/{name}.log"
@@ -113,13 +125,17 @@ class SlurmRay(Slurm):
                 self.directory / "run", str(steps), *more]
 
     def environment(self):
-        return {**super().environment(), "RL_PROGRAM": str(self.program)}
+        return {**super().environment(), "RL_PROGRAM": str(self.program), "SLURM_NTASKS": "1"}
 
 
 class Kubernetes(Job):
-    def command(self, steps, *more):
-        job = yaml.safe_load((self.source / "examples/deploy/kubernetes.yaml").read_text())
+    def container(self):
+        _, job = yaml.safe_load_all((self.source / "examples/deploy/kubernetes.yaml").read_text())
         container, = job["spec"]["template"]["spec"]["containers"]
+        return container
+
+    def command(self, steps, *more):
+        container = self.container()
         here = {"/usr/local/bin/4_grpo": self.program, "/data/model": self.model,
                 "2000": str(steps), "runtime.threads=16": "runtime.threads=1",
                 "runtime.memory_budget_bytes=30GiB": "runtime.memory_budget_bytes=256MiB"}
@@ -128,11 +144,27 @@ class Kubernetes(Job):
         words = [here.get(word, word).replace("/data/", f"{self.directory}/") for word in words]
         return [*container["command"], shell, *words, *self.settings, *more]
 
-    def environment(self):
-        return {}
+    def start(self, steps, *more):
+        """The first pod; the others are beside it."""
+        variables = {each["name"]: each["value"] for each in self.container()["env"]}
+        here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(20000 + 2 * (os.getpid() % 5000)),
+                "WORLD_SIZE": str(RANKS)}
+        expect(variables.keys() == here.keys(), f"the pods have the variables {variables}")
+        self.pods = [subprocess.Popen(
+            self.command(steps, *more), text=True,
+            stdout=subprocess.DEVNULL if index else subprocess.PIPE,
+            env={**os.environ, **here, "JOB_COMPLETION_INDEX": str(index)})
+            for index in range(RANKS)]
+        return self.pods[0]
+
+    def ended(self, job):
+        statuses = [pod.wait(timeout=PATIENCE_S) for pod in self.pods]
+        expect(len({*statuses}) == 1, f"the pods have the exit statuses {statuses}")
+        return statuses[0]
 
     def stop(self, job):
-        job.send_signal(signal.SIGTERM)
+        for pod in self.pods:
+            pod.send_signal(signal.SIGTERM)
 
 
 def slurm(job):

@@ -9,6 +9,7 @@ import re
 import sys
 
 PROGRAMS = ["1_hello", "2_generate", "3_train_step", "4_grpo", "5_tools"]
+SHARED, SHARED_LIMIT = "launcher", 110  # a file that programs include, and its lines
 SECTIONS = ["errors", "pieces", "events", "summary", "main"]
 PARTS = ["Options and objects", "Work", "Check", "End"]
 
@@ -20,27 +21,38 @@ class Language:
     def __init__(self, path, section, part, foreign, limits):
         self.path, self.section, self.part, self.foreign = path, section, part, foreign
         self.limits = dict(zip(PROGRAMS, limits))
+        self.shared = path.replace("cmd/{}/main", "launcher/{}").format(SHARED)
 
 
 LANGUAGES = {
     "C": Language("c/{}.c", r"^/\* ---- (.*) ---- \*/$", r"^  /\* (.*?)[.:].*\*/$",
-                  r'^#include "(?!rl\.h")(.*)"', (150, 160, 170, 390, 200)),
+                  r'^#include "(?!(?:rl|launcher)\.h")(.*)"', (150, 160, 170, 430, 200)),
     "Rust": Language("rust/{}.rs", r"^// ---- (.*) ----$",
                      r"^    // (?!SAFETY)(.*?)[.:].*$",
-                     r"^(?:use|extern crate) (?!std::|rl::)(.*);$", (150, 150, 150, 350, 200)),
+                     r"^(?:use|extern crate) (?!std::|rl::|launcher::)(.*);$",
+                     (150, 150, 150, 490, 200)),
     "Go": Language("go/cmd/{}/main.go", r"^// ---- (.*) ----$", r"^\t// (.*?)[.:].*$",
-                   r'^\t"([^" ]*\.[^" ]*)"$', (150, 150, 150, 350, 200)),
+                   r'^\t"([^" ]*\.[^" ]*)"$', (150, 150, 150, 520, 200)),
     "Python": Language("python/{}.py", r"^# ---- (.*) ----$", r"^    # (.*?)[.:].*$",
-                       rf"^(?:import|from) (?!(?:rl|{'|'.join(sys.stdlib_module_names)})\b)(.*)$",
-                       (150, 150, 150, 260, 150)),
+                       r"^(?:import|from) "
+                       rf"(?!(?:rl|launcher|{'|'.join(sys.stdlib_module_names)})\b)(.*)$",
+                       (150, 150, 150, 310, 150)),
 }
 
 
-def problems_of(path, language, limit):
+def common_problems(path, language, limit):
     text = path.read_text(encoding="utf-8")
     lines = text.count("\n")
     if lines >= limit:
         yield f"{path} has {lines} lines; fewer than {limit} are allowed"
+    foreign = re.findall(language.foreign, text, re.M)
+    if foreign:
+        yield f"{path} uses {foreign}"
+
+
+def problems_of(path, language, limit):
+    yield from common_problems(path, language, limit)
+    text = path.read_text(encoding="utf-8")
     sections = re.findall(language.section, text, re.M)
     in_order = sections == [s for s in SECTIONS if s in sections]
     if not in_order or not {"errors", "pieces", "main"} <= set(sections):
@@ -48,9 +60,6 @@ def problems_of(path, language, limit):
     parts = re.findall(language.part, re.split(language.section, text, flags=re.M)[-1], re.M)
     if parts != [p for p in PARTS if p in parts] or not {"Work", "Check", "End"} <= set(parts):
         yield f"{path}: parts of main {parts} are not in the order {PARTS}"
-    foreign = re.findall(language.foreign, text, re.M)
-    if foreign:
-        yield f"{path} uses {foreign}"
 
 
 def main(directory):
@@ -60,7 +69,9 @@ def main(directory):
                  for program in PROGRAMS}
         found += [p for program, path in paths.items()
                   for p in problems_of(path, language, language.limits[program])]
-        there = set(pathlib.Path(directory).glob(language.path.format("*")))
+        shared = pathlib.Path(directory, language.shared)
+        found += common_problems(shared, language, SHARED_LIMIT)
+        there = set(pathlib.Path(directory).glob(language.path.format("*"))) - {shared}
         if there != set(paths.values()):
             found.append(f"the programs in {name} are {sorted(map(str, there))}")
     for problem in found:

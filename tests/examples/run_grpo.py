@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs 4_grpo of any language on a tiny model and looks at everything it leaves behind.
 
-usage: run_grpo.py run|interrupt|modes|arguments|ranks|parts PROGRAM MODEL DIRECTORY
+usage: run_grpo.py run|interrupt|modes|arguments|ranks|parts|launchers PROGRAM MODEL DIRECTORY
+       run_grpo.py processes|torchrun PROGRAM MODEL DIRECTORY
+                                 ranks that are processes, started by a shell script or by torchrun
        run_grpo.py same PROGRAM MODEL DIRECTORY REFERENCE
                                  both give the same metrics and weights for one seed
        run_grpo.py gpu PROGRAM MODEL DIRECTORY
@@ -37,12 +39,18 @@ LEARNING = ["optimizer.lr=5e-3", "sampling.temperature=3", "sampling.max_new_tok
             "pipeline.prompts_per_step=4", "pipeline.samples_per_prompt=8", "runtime.seed=8"]
 LEARNING_STEPS = 8
 GPU = ["runtime.device=cuda"]
-
+LAUNCH = pathlib.Path(__file__).resolve().parent / "launch.sh"
+SKIPPED = 77
+# What launchers set.
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "SLURM_NTASKS",
+             "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
+             "JOB_COMPLETION_INDEX")
 
 
 class Demo:
     def __init__(self, program, model, directory):
         self.program, self.model, self.directory = program, model, pathlib.Path(directory)
+        self.launched_by = []  # what starts the program
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
         self.data, self.eval = self.directory / "train.jsonl", self.directory / "eval.jsonl"
@@ -50,8 +58,9 @@ class Demo:
         self.eval.write_text(rows(5), encoding="utf-8")
 
     def command(self, out, steps, *more):
-        return [self.program, "--model", self.model, "--data", self.data, "--eval", self.eval,
-                "--steps", str(steps), "--out", self.directory / out, *assignments(SMALL), *more]
+        return [*self.launched_by, self.program, "--model", self.model, "--data", self.data,
+                "--eval", self.eval, "--steps", str(steps), "--out", self.directory / out,
+                *assignments(SMALL), *more]
 
     def run(self, out, steps, *more):
         return json.loads((self.whole(out, steps, *more)[0] / "summary.json").read_text())
@@ -231,12 +240,115 @@ def parts(demo):
     cut(demo, *halves, *assignments(["parallel.tensor=2"]))
 
 
+def processes(demo):
+    """Ranks that are processes leave what ranks that are threads do."""
+    threads = demo.run("threads", 4, "--ranks", "2")
+    demo.launched_by = [LAUNCH, "2"]
+    as_threads(demo, "processes", 4, threads)
+    meeting = demo.directory / "meeting"
+    meeting.mkdir()
+    other = stopped_rank(demo, "--launcher", "torchrun", "--rendezvous", f"file:{meeting}")
+    steps = other["steps"] + 2
+    resumed = demo.run("cut", steps, "--resume", "--launcher", "torchrun")
+    divided = assignments(["parallel.reduction_parts=2", "parallel.tensor=2"])
+    parts = demo.run("parts", 4, "--launcher", "torchrun", *divided)
+    demo.launched_by = []
+    whole = demo.run("whole", steps, "--ranks", "2")
+    expect(resumed["weight_digest"] == whole["weight_digest"],
+           "a run of processes that goes on differs from an uninterrupted one")
+    divided = demo.run("divided", 4, *divided)
+    expect(parts["weight_digest"] == divided["weight_digest"], "processes that divide the model")
+
+
+def as_threads(demo, out, steps, threads):
+    out, shown = demo.whole(out, steps, "--launcher", "torchrun")
+    summary = json.loads((out / "summary.json").read_text())
+    for key in ("steps", "weight_digest", "reward_first", "accuracy_before", "accuracy_after"):
+        expect(summary[key] == threads[key], f"{key} is {summary[key]}, not {threads[key]}")
+    expect(f"rank 1: weights {threads['weight_digest']}" in shown, f"no rank 1 in {shown!r}")
+    expect(steady(out / "metrics.jsonl") == steady(demo.directory / "threads/metrics.jsonl"),
+           "other metrics than those of threads")
+    expect(shown.count("step 1 ") == 1, f"several ranks print metrics: {shown!r}")
+
+
+def stopped_rank(demo, *more):
+    """Ctrl-C for rank 1 alone: rank 0 leaves a checkpoint, and says that steps are missing."""
+    command = demo.command("cut", 10000, *more)[len(demo.launched_by):]
+    ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2"})
+             for rank in (0, 1)]
+    for line in ranks[0].stdout:
+        if line.startswith("step 2 "):
+            break
+    ranks[1].send_signal(signal.SIGINT)
+    shown = [rank.communicate(timeout=120) for rank in ranks]
+    status = [rank.returncode for rank in ranks]
+    expect(status == [1, 0], f"exit statuses {status}: {shown}")
+    expect("stopped after step" in shown[0][0] and "stopped after step" not in shown[1][0],
+           f"the checkpoint is rank 0's: {shown}")
+    expect("steps are missing" in shown[0][1], f"{shown}")
+    return json.loads((demo.directory / "cut/summary.json").read_text())
+
+
+def torchrun(demo):
+    if shutil.which("torchrun") is None:
+        print("skipped: external: there is no torchrun")
+        sys.exit(SKIPPED)
+    threads = demo.run("threads", 4, "--ranks", "2")
+    demo.launched_by = ["torchrun", "--no-python", "--nproc-per-node=2", "--master-port=29513"]
+    as_threads(demo, "torchrun", 4, threads)
+
+
+def launchers(demo):
+    """What a launcher's variables may be, and what a program says of others."""
+    def says(status, text, variables, *more):
+        environment = {k: v for k, v in os.environ.items() if k not in VARIABLES}
+        done = subprocess.run(demo.command("launched", 1, *more), capture_output=True, text=True,
+                              timeout=60, env={**environment, **variables})
+        expect(done.returncode == status and text in done.stderr,
+               f"{variables} and {more}: exit status {done.returncode}, {done.stderr!r}, not "
+               f"{status} and {text!r}")
+
+    names = {"torchrun": ("RANK", "WORLD_SIZE"), "slurm": ("SLURM_PROCID", "SLURM_NTASKS"),
+             "mpi": ("PMI_RANK", "PMI_SIZE"), "kubernetes": ("JOB_COMPLETION_INDEX", "WORLD_SIZE"),
+             "ray": ("RANK", "WORLD_SIZE")}
+    for name, (rank, size) in names.items():
+        by, first = ["--launcher", name], "OMPI_COMM_WORLD_RANK" if name == "mpi" else rank
+        says(2, f"launcher {name}: {first} is not set", {}, *by)
+        says(2, f"launcher {name}: {size} is not set", {rank: "0"}, *by)
+        says(2, f"launcher {name}: {rank} is not set", {size: "2"}, *by)
+        says(2, f'launcher {name}: {rank} is "-1", not a number', {rank: "-1", size: "2"}, *by)
+        says(2, f"launcher {name}: {rank} is 2, but {size} is 2", {rank: "2", size: "2"}, *by)
+        says(1, "comm.rendezvous", {rank: "1", size: "2"}, *by, "--rendezvous", "nowhere")
+        says(0, "", {rank: "0", size: "1"}, *by)
+    both = {"RANK": "0", "WORLD_SIZE": "2"}
+    by = ["--launcher", "torchrun"]
+    says(2, "MASTER_ADDR is not set", both, *by)
+    says(2, "MASTER_PORT is not set", {**both, "MASTER_ADDR": "localhost"}, *by)
+    says(2, "MASTER_PORT is 65535, not 1 to 65534",
+         {**both, "MASTER_ADDR": "localhost", "MASTER_PORT": "65535"}, *by)
+    says(2, 'WORLD_SIZE is "two", not a number', {**both, "WORLD_SIZE": "two"}, *by)
+    says(2, "WORLD_SIZE is not set", {**both, "WORLD_SIZE": ""}, *by)
+    says(2, "OMPI_COMM_WORLD_SIZE is not set",
+         {"OMPI_COMM_WORLD_RANK": "0", "PMI_RANK": "0", "PMI_SIZE": "1"}, "--launcher", "mpi")
+    says(2, "parallel.tensor does not divide its ranks", {**both, "WORLD_SIZE": "3"}, *by,
+         "--rendezvous", "file:.",
+         *assignments(["parallel.reduction_parts=2", "parallel.tensor=2"]))
+    says(2, "launcher pbs: it is none of torchrun, slurm, mpi, kubernetes and ray", both,
+         "--launcher", "pbs")
+    says(2, "--launcher", both, *by, "--ranks", "2")
+    says(2, "--launcher", {}, "--rendezvous", "file:.")
+
+
 def same(demo, reference):
     """What a run leaves and prints does not depend on the host's language, times and rates
     apart."""
+    two = demo.run("ranks", 3, "--ranks", "2")["weight_digest"]
     out, shown = demo.whole("here", 3)
     summary = json.loads((out / "summary.json").read_text())
     demo.program = reference
+    reference_two = demo.run("reference_ranks", 3, "--ranks", "2")["weight_digest"]
+    expect(two == reference_two, f"two ranks end with {two}, not {reference_two}")
     reference_out, reference_shown = demo.whole("reference", 3)
     reference_summary = json.loads((reference_out / "summary.json").read_text())
     for key in sorted(KEYS):
@@ -307,7 +419,7 @@ def arguments(demo):
 
 if __name__ == "__main__":
     counts = {"run": 5, "interrupt": 5, "modes": 5, "arguments": 5, "ranks": 5,
-              "parts": 5, "same": 6, "gpu": 5,
+              "parts": 5, "launchers": 5, "processes": 5, "torchrun": 5, "same": 6, "gpu": 5,
               "gpu_same": 6}
     if len(sys.argv) != counts.get(sys.argv[1] if len(sys.argv) > 1 else ""):
         sys.exit(__doc__)

@@ -14,14 +14,8 @@ kills=3 hangs=3
 export SEED=${SEED:-$RANDOM}
 RANDOM=$SEED
 
-# Again, as root of a user namespace with network and mounts of its own.
-if [[ ${RL_NAMESPACES:-} == "" ]]; then
-  if unshare -rnm true 2>/dev/null && command -v ip >/dev/null; then
-    exec unshare -rnm env RL_NAMESPACES=yes bash "$0" "$@"
-  fi
-  export RL_NAMESPACES=no
-  echo "on loopback: this user may not make network namespaces, or there is no command ip"
-fi
+source "$(dirname "$0")/network.sh"
+enter_namespaces "$@"
 
 work=$(mktemp -d)
 pids=()
@@ -37,34 +31,14 @@ fail() {
   exit 1
 }
 
-# A bridge, and a namespace for each of four ranks with an address on it.
-make_network() {
-  mount -t tmpfs none /run
-  ip link set lo up
-  ip link add bridge type bridge
-  ip link set bridge up
-  for rank in 0 1 2 3; do
-    ip netns add "rank$rank"
-    ip link add "outer$rank" type veth peer name inner netns "rank$rank"
-    ip link set "outer$rank" master bridge up
-    ip -n "rank$rank" link set lo up
-    ip -n "rank$rank" addr add "10.77.0.$((rank + 1))/24" dev inner
-    ip -n "rank$rank" link set inner up
-  done
-}
-
 # start MODE SIZE PLACE: all ranks, with their output in $work/out.RANK.
 start() {
   local mode=$1 size=$2 place=$3 rank
   pids=()
   for ((rank = 0; rank < size; ++rank)); do
     : >"$work/out.$rank"
-    if [[ $RL_NAMESPACES == yes ]]; then
-      ip netns exec "rank$rank" "$program" "$mode" "$rank" "$size" "$place" \
-        "10.77.0.$((rank + 1))" >"$work/out.$rank" 2>&1 &
-    else
-      "$program" "$mode" "$rank" "$size" "$place" - >"$work/out.$rank" 2>&1 &
-    fi
+    on_host "$rank" "$program" "$mode" "$rank" "$size" "$place" "$(address_of "$rank" -)" \
+      >"$work/out.$rank" 2>&1 &
     pids+=($!)
   done
 }
@@ -74,9 +48,11 @@ readonly port=$((20000 + $$ % 10000))
 
 # The places to meet, in turn: a directory, and a store of rank 0.
 place_of() {
-  local host=127.0.0.1
-  [[ $RL_NAMESPACES == yes ]] && host=10.77.0.1
-  if (($1 % 2 == 0)); then echo "file:$work/meeting"; else echo "tcp:$host:$port"; fi
+  if (($1 % 2 == 0)); then
+    echo "file:$work/meeting"
+  else
+    echo "tcp:$(address_of 0 127.0.0.1):$port"
+  fi
 }
 
 # await RANK WORD: until the rank's output has a line that begins so, for 30 s.
@@ -139,7 +115,7 @@ lose_many() {
 }
 
 mkdir "$work/meeting"
-[[ $RL_NAMESPACES == yes ]] && make_network
+make_network
 echo "SEED=$SEED, network namespaces: $RL_NAMESPACES"
 collectives
 lose_many KILL $kills

@@ -1,7 +1,9 @@
 // 4_grpo: trains a model by GRPO on questions whose answer is an integer. librl drives the loop,
 // this host rewards: 1 when the last integer of an answer is the one in the row's tag, else 0.
 // Held-out rows are answered greedily before and after. Ctrl-C ends the run with a checkpoint;
-// --resume goes on from the newest one. New here: Pipeline, Events, Event.Sample, Model.Save.
+// --resume goes on from the newest one. With --ranks so many ranks share the work, each in a
+// goroutine of its own, and parallel.tensor divides each further; with --launcher this process is
+// one of a run's ranks. New here: Pipeline, Events, Event.Sample, Model.Save, Runtime.CreateRank.
 package main
 
 import (
@@ -15,17 +17,20 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
 
 	"librl/rl"
+	"programs/launcher"
 )
 
 const (
 	barWidth  = 30
 	edgeSteps = 5
 	maxSteps  = 10000
+	maxRanks  = 64
 )
 
 const (
@@ -40,12 +45,21 @@ var seriesNames = []string{"timing_s/step", "critic/rewards/mean", "perf/rollout
 
 type arguments struct {
 	model, data, eval, out, steps string
+	ranks, launcher, meeting      string
 	settings                      []string
 	resume                        bool
 }
 
+// A rank of this process.
+type rank struct {
+	runtime  *rl.Runtime
+	model    *rl.Model
+	pipeline *rl.Pipeline
+}
+
 type run struct {
 	pipeline                      *rl.Pipeline
+	place                         launcher.Place // rank 0 has metrics and files
 	stopping, onTerminal          bool
 	numEvals                      int
 	start                         time.Time
@@ -57,7 +71,8 @@ type run struct {
 }
 
 const usage = "4_grpo --model M --data D [--eval E] --steps N --out DIR " +
-	"[--set KEY=VALUE]... [--resume]"
+	"[--set KEY=VALUE]... [--resume] " +
+	"[--ranks N | --launcher torchrun|slurm|mpi|kubernetes|ray [--rendezvous PLACE]]"
 
 // ---- errors ----
 
@@ -83,7 +98,8 @@ func refuse(text string) {
 
 func parse(words []string) (a arguments, good bool) {
 	values := map[string]*string{"--model": &a.model, "--data": &a.data, "--eval": &a.eval,
-		"--out": &a.out, "--steps": &a.steps}
+		"--out": &a.out, "--steps": &a.steps, "--ranks": &a.ranks, "--launcher": &a.launcher,
+		"--rendezvous": &a.meeting}
 	for i := 0; i < len(words); i++ {
 		value, known := values[words[i]]
 		switch {
@@ -98,6 +114,9 @@ func parse(words []string) (a arguments, good bool) {
 		default:
 			return a, false
 		}
+	}
+	if a.launcher != "" && a.ranks != "" || a.launcher == "" && a.meeting != "" {
+		return a, false
 	}
 	return a, a.model != "" && a.data != "" && a.out != "" && a.steps != ""
 }
@@ -116,6 +135,7 @@ func configure(options *rl.Options, a arguments) {
 	check(options.Set("eval.path", a.eval))
 	check(options.Set("eval.every_steps", either(a.eval != "", a.steps, "0")))
 	check(options.Set("pipeline.total_steps", a.steps))
+	check(options.Set("parallel.data", either(a.ranks != "", a.ranks, "1")))
 	check(options.Set("checkpoint.dir", filepath.Join(a.out, "checkpoints")))
 	check(options.Set("checkpoint.resume", either(a.resume, "auto", "never")))
 	check(options.Set("metrics.jsonl", filepath.Join(a.out, "metrics.jsonl")))
@@ -128,6 +148,25 @@ func configure(options *rl.Options, a arguments) {
 	for _, setting := range a.settings {
 		check(options.SetAssignment(setting))
 	}
+}
+
+// joinRun makes this process a rank of a run of several.
+func joinRun(options *rl.Options, a arguments) launcher.Place {
+	place, err := launcher.PlaceOf(a.launcher, a.meeting)
+	parts := must(options.GetUint("parallel.tensor"))
+	if err == nil && place.Ranks > 1 && place.Ranks%parts != 0 {
+		err = errors.New("parallel.tensor does not divide its ranks")
+	}
+	if err != nil {
+		refuse(fmt.Sprintf("4_grpo: launcher %s: %v", a.launcher, err))
+	}
+	if place.Ranks > 1 {
+		check(options.Set("comm.backend", "gloo"))
+		check(options.Set("comm.rendezvous", place.Rendezvous))
+		check(options.Set("comm.rank", fmt.Sprint(place.Rank)))
+		check(options.Set("parallel.data", fmt.Sprint(place.Ranks/parts)))
+	}
+	return place
 }
 
 func isTerminal(file *os.File) bool {
@@ -154,11 +193,59 @@ func rewardOf(text, tag string) float64 {
 
 // ---- events ----
 
+// rewardSample gives a sample its reward. A step that was given up takes no more rewards.
+func rewardSample(pipeline *rl.Pipeline, sample *rl.Sample) error {
+	err := pipeline.Score(sample.SampleID, rewardOf(sample.Text, sample.Tag))
+	if errors.Is(err, rl.ErrLate) {
+		return nil
+	}
+	return err
+}
+
+// serve is all that ranks but the first have to do: the samples that they generate need rewards.
+func (r rank) serve() error {
+	events := r.pipeline.Events(context.Background())
+	var failed error
+	for event := range events.C {
+		if event.Kind() == rl.EventScore && failed == nil {
+			sample, err := event.Sample()
+			if err == nil {
+				err = rewardSample(r.pipeline, sample)
+			}
+			failed = err
+		}
+		event.Close()
+	}
+	if failed != nil {
+		return failed
+	}
+	return events.Err()
+}
+
+// together makes a call that ranks make together, each in a goroutine of its own.
+func together(ranks []rank, call func(index int, r rank) error) error {
+	results := make([]error, len(ranks))
+	var group sync.WaitGroup
+	for i := range ranks {
+		group.Add(1)
+		go func(i int) {
+			defer group.Done()
+			results[i] = call(i, ranks[i])
+		}(i)
+	}
+	group.Wait()
+	for _, err := range results {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func onScore(r *run, event *rl.Event) {
 	sample := must(event.Sample())
-	err := r.pipeline.Score(sample.SampleID, rewardOf(sample.Text, sample.Tag))
-	if !r.stopping {
-		check(err) // a step given up takes no more rewards
+	if err := rewardSample(r.pipeline, sample); !r.stopping {
+		check(err)
 	}
 	if sample.Purpose != rl.PurposeTrain || !r.onTerminal {
 		return
@@ -173,7 +260,7 @@ func onStep(r *run, event *rl.Event, step uint64) {
 	if i == 0 {
 		r.firstStepEndS = time.Since(r.start).Seconds() - r.evalBeforeS
 	}
-	r.step, r.rewarded = step, 0
+	r.rewarded = 0
 	for k, name := range seriesNames {
 		r.series[k] = append(r.series[k], must(event.Metric(name)))
 	}
@@ -193,7 +280,10 @@ func onEvent(r *run, event *rl.Event) {
 	case rl.EventScore:
 		onScore(r, event)
 	case rl.EventStep:
-		onStep(r, event, view.Step)
+		r.step = view.Step
+		if r.place.Rank == 0 {
+			onStep(r, event, view.Step)
+		}
 	}
 	if view.Text != "" {
 		fmt.Println(view.Text) // a checkpoint's path, why a group ended
@@ -209,7 +299,7 @@ func onEvent(r *run, event *rl.Event) {
 	event.Close()
 }
 
-// Serves the pipeline until it ends. Ctrl-C gives the current step up and writes a checkpoint.
+// Serves the pipeline until it ends. Ctrl-C gives the current step up.
 func serve(r *run) {
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt)
@@ -228,9 +318,17 @@ func serve(r *run) {
 		}
 	}
 	check(events.Err())
-	if r.stopping {
-		path := must(r.pipeline.Checkpoint(-1))
-		fmt.Printf("stopped after step %d: %s\n", r.step, path)
+}
+
+// checkpoint writes one with the ranks that divide the first model; others have nothing to write.
+func checkpoint(r *run, savers []rank) {
+	paths := make([]string, len(savers))
+	check(together(savers, func(i int, own rank) (err error) {
+		paths[i], err = own.pipeline.Checkpoint(-1)
+		return err
+	}))
+	if len(paths) > 0 {
+		fmt.Printf("stopped after step %d: %s\n", r.step, paths[0])
 	}
 }
 
@@ -295,6 +393,42 @@ func writeSummary(r *run, a arguments, plan rl.PlanInfo, digest, seed uint64) {
 
 // ---- main ----
 
+// createRanks makes the objects of the ranks of this process: the first runtime makes the others.
+func createRanks(options *rl.Options, place launcher.Place) []rank {
+	count := must(options.GetUint("parallel.data")) * must(options.GetUint("parallel.tensor"))
+	if place.Ranks > 1 {
+		count = 1
+	}
+	if count > maxRanks {
+		refuse(fmt.Sprintf("4_grpo: there are at most %d ranks", maxRanks))
+	}
+	ranks := make([]rank, count)
+	for i := range ranks {
+		if i == 0 {
+			ranks[i].runtime = must(rl.NewRuntime(options))
+		} else {
+			ranks[i].runtime = must(ranks[0].runtime.CreateRank(uint32(i)))
+		}
+		ranks[i].model = must(ranks[i].runtime.Open(options, rl.UsePipeline))
+		ranks[i].pipeline = must(ranks[i].model.NewPipeline(options))
+	}
+	return ranks
+}
+
+// endRanks ends them. Whether all with the same part of the model have the same weights.
+func endRanks(ranks []rank, parts int) bool {
+	same := true
+	digests := make([]uint64, len(ranks))
+	for i, own := range ranks {
+		digests[i] = must(own.model.Digest())
+		same = same && digests[i] == digests[i%parts]
+		own.pipeline.Close()
+		own.model.Close()
+		own.runtime.Close()
+	}
+	return same
+}
+
 func main() {
 	r := &run{start: time.Now(), firstStepEndS: -1, accuracyBefore: -1, accuracyAfter: -1}
 	a, good := parse(os.Args[1:])
@@ -307,9 +441,19 @@ func main() {
 	// Options and objects.
 	options := must(rl.NewOptions())
 	configure(options, a)
-	runtime := must(rl.NewRuntime(options))
-	model := must(runtime.Open(options, rl.UsePipeline))
-	r.pipeline = must(model.NewPipeline(options))
+	r.place = launcher.Place{Ranks: 1}
+	if a.launcher != "" {
+		r.place = joinRun(options, a)
+	}
+	ranks := createRanks(options, r.place)
+	first, parts := ranks[0], must(options.GetUint("parallel.tensor"))
+	savers := ranks // that divide the first model
+	if parts <= r.place.Rank {
+		savers = nil
+	} else if parts < uint64(len(ranks)) {
+		savers = ranks[:parts]
+	}
+	r.pipeline = first.pipeline
 	plan := must(r.pipeline.Plan())
 	info := must(plan.Info())
 	total := must(options.GetUint("pipeline.total_steps"))
@@ -321,15 +465,32 @@ func main() {
 		must(options.GetUint("pipeline.prompts_per_step"))
 
 	// Work.
-	if a.eval != "" {
+	if a.eval != "" && r.place.Rank == 0 {
 		check(r.pipeline.Evaluate())
 	}
-	check(r.pipeline.Start())
-	serve(r)
-	check(model.Save(filepath.Join(a.out, "model"), rl.DTypeBF16, rl.SaveReplace))
-	digest := must(model.Digest())
-	writeSummary(r, a, info, digest, must(options.GetUint("runtime.seed")))
-	check(r.pipeline.WriteReport(nil, filepath.Join(a.out, "report.html")))
+	for _, own := range ranks {
+		check(own.pipeline.Start())
+	}
+	check(together(ranks, func(i int, own rank) error {
+		if i > 0 {
+			return own.serve()
+		}
+		serve(r)
+		return nil
+	}))
+	if r.stopping || r.step < total && r.place.Ranks > 1 {
+		checkpoint(r, savers) // perhaps another process was stopped
+	}
+	check(together(savers, func(_ int, own rank) error {
+		return own.model.Save(filepath.Join(a.out, "model"), rl.DTypeBF16, rl.SaveReplace)
+	}))
+	digest := must(first.model.Digest())
+	if r.place.Rank == 0 {
+		writeSummary(r, a, info, digest, must(options.GetUint("runtime.seed")))
+		check(r.pipeline.WriteReport(nil, filepath.Join(a.out, "report.html")))
+	} else {
+		fmt.Printf("rank %d: weights %016x\n", r.place.Rank, digest)
+	}
 
 	// Check.
 	good = (r.stopping || r.step == total) && r.logprobDiff == 0
@@ -338,10 +499,11 @@ func main() {
 	}
 
 	// End.
-	r.pipeline.Close()
 	plan.Close()
-	model.Close()
-	runtime.Close()
+	if !endRanks(ranks, int(parts)) {
+		good = false
+		fmt.Fprintln(os.Stderr, "4_grpo: the weights of ranks differ")
+	}
 	options.Close()
 	if !good {
 		os.Exit(1)

@@ -1,0 +1,47 @@
+"""The bytes that the ranks of a layout send each other: the formulas of docs/parallel.md. Each
+function gives what all ranks of its group send together; the counters comm/... of a run have the
+part of each, and tests/scale compares their sums."""
+
+F32 = 4
+NORM_CHUNK = 65536  # elements whose squares are added together
+
+
+def gradients(parameters, ranks, zero):
+    """Of an optimizer step: an all-reduce, or from stage 2 on a reduce-scatter."""
+    return F32 * parameters * (ranks - 1) * (2 if zero < 2 else 1)
+
+
+def norm_parts_most(ranks, zero):
+    """Of an optimizer step, besides: with stage 2 the ranks of a chunk of the norm give the first
+    of them what they have of it. At most one chunk for each border between pieces, which the
+    prediction leaves out."""
+    return F32 * NORM_CHUNK * (ranks - 1) if zero == 2 else 0
+
+
+def parameters_gathered(parameters, ranks, zero):
+    """Of an optimizer step: from stage 1 on each rank has the others' updated pieces."""
+    return F32 * parameters * (ranks - 1) if zero >= 1 else 0
+
+
+def tied_embedding(shape, stages):
+    """Of an optimizer step: the last stage gives the first its gradient of the shared matrix."""
+    return F32 * shape.head_weights if shape.tied and stages > 1 else 0
+
+
+def stage_rows(shape, stages, rows):
+    """Of `rows` that are trained on: residuals go on and gradients come back over each border.
+    With a tied embedding the first stage sends the last its gradients of embedded rows too."""
+    borders = 2 * (stages - 1) + (1 if shape.tied and stages > 1 else 0)
+    return borders * F32 * shape.hidden * rows
+
+
+def context_layer(shape, ranks, rows, blocks, block_bytes):
+    """Of a micro-batch in one layer with parallel.context_kind = all_gather: keys and values of
+    `blocks`, and their gradients."""
+    return (ranks - 1) * (blocks * block_bytes + rows * 2 * shape.kv_heads * shape.head_dim * F32)
+
+
+def tensor_layer(shape, ranks, rows):
+    """Of `rows` in one layer: four sums of the residual or its gradient, as all-reduces. With more
+    parts than ranks it is more (docs/parallel.md), and no counter has it."""
+    return 4 * 2 * (ranks - 1) * F32 * shape.hidden * rows
