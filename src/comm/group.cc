@@ -60,6 +60,11 @@ uint64_t bytes_of(const std::vector<Message>& messages) {
   return sum;
 }
 
+void require_apart(const ConstValues& from, const Values& to, const char* call) {
+  if (from.data >= to.data + to.bytes() || to.data >= from.data + from.bytes()) return;
+  throw Error(Code::kInvalidArgument, str(call, ": the two arrays overlap"));
+}
+
 void require_numbers(const Values& values, const char* call) {
   require_values(values, call);
   if (values.element != Element::kByte) return;
@@ -237,9 +242,7 @@ Group::Job Group::all_to_all_job(const ConstValues& from, const Values& to) {
         str("all_to_all of ", from.count, " ", element_name(from.element), " to ", to.count, " ",
             element_name(to.element), ": expected one type and one multiple of ", size()));
   }
-  if (from.data < to.data + to.bytes() && to.data < from.data + from.bytes()) {
-    throw Error(Code::kInvalidArgument, "all_to_all: the two arrays overlap");
-  }
+  require_apart(from, to, "all_to_all");
   return {Collective::kAllToAll, [this, from, to](Call& call) {
             for (int r = 0; r < size(); ++r) {
               const std::span<const std::byte> source =
@@ -267,6 +270,19 @@ Group::Job Group::broadcast_job(const Values& values, int root) {
                 if (r != rank_) call.send(r, values.span());
               }
             }
+            call.step();
+          }};
+}
+
+Group::Job Group::shift_job(const ConstValues& from, const Values& to) {
+  require_values(from, "shift");
+  require_values(to, "shift");
+  require_apart(from, to, "shift");
+  const int next = (rank_ + 1) % size(), before = (rank_ + size() - 1) % size();
+  require_other_rank(next, "shift");
+  return {Collective::kMessage, [from, to, next, before](Call& call) {
+            call.send(next, from.span());
+            call.receive(before, to.span());
             call.step();
           }};
 }
@@ -330,6 +346,7 @@ void Group::all_gather(const Values& values, const Pieces& pieces) {
 }
 void Group::all_to_all(const ConstValues& from, const Values& to) { run(all_to_all_job(from, to)); }
 void Group::broadcast(const Values& values, int root) { run(broadcast_job(values, root)); }
+void Group::shift(const ConstValues& from, const Values& to) { run(shift_job(from, to)); }
 void Group::send(const ConstValues& values, int to) { run(send_job(values, to)); }
 void Group::receive(const Values& values, int from) { run(receive_job(values, from)); }
 
@@ -354,6 +371,9 @@ StartedCall Group::start_all_to_all(const ConstValues& from, const Values& to) {
 }
 StartedCall Group::start_broadcast(const Values& values, int root) {
   return start(broadcast_job(values, root));
+}
+StartedCall Group::start_shift(const ConstValues& from, const Values& to) {
+  return start(shift_job(from, to));
 }
 StartedCall Group::start_send(const ConstValues& values, int to) {
   return start(send_job(values, to));

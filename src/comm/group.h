@@ -69,6 +69,9 @@ class Group {
   void all_to_all(const ConstValues& from, const Values& to);
   // Afterwards values are those of rank `root`.
   void broadcast(const Values& values, int root);
+  // Each rank gives `from` to the next one, and has from the one before what `to` has room for; the
+  // next of the last rank is the first. Error(kInvalidArgument) if the two overlap.
+  void shift(const ConstValues& from, const Values& to);
   // Between two ranks; the others take no part.
   void send(const ConstValues& values, int to);
   void receive(const Values& values, int from);
@@ -86,6 +89,7 @@ class Group {
   StartedCall start_all_gather(const Values& values, const Pieces& pieces);
   StartedCall start_all_to_all(const ConstValues& from, const Values& to);
   StartedCall start_broadcast(const Values& values, int root);
+  StartedCall start_shift(const ConstValues& from, const Values& to);
   StartedCall start_send(const ConstValues& values, int to);
   StartedCall start_receive(const Values& values, int from);
 
@@ -103,6 +107,7 @@ class Group {
   Job all_gather_job(const Values& values, const Pieces& pieces);
   Job all_to_all_job(const ConstValues& from, const Values& to);
   Job broadcast_job(const Values& values, int root);
+  Job shift_job(const ConstValues& from, const Values& to);
   Job send_job(const ConstValues& values, int to);
   Job receive_job(const Values& values, int from);
   // Runs it here, after those that were started.

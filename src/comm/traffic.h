@@ -14,7 +14,7 @@ enum class Collective : uint8_t {
   kAllGather,
   kAllToAll,
   kBroadcast,
-  kMessage,  // send and receive
+  kMessage,  // send, receive and shift
   kBarrier
 };
 inline constexpr size_t kNumCollectives = 7;

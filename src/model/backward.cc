@@ -299,14 +299,16 @@ class BackwardPass {
   void cut_attention() {
     if (batch_.context == nullptr) return b_.work.cut(batch_.sequences, b_.d_prompts);
     RL_CHECK(batch_.context->rows.rows <= b_.limits.all_rows);
+    if (in_ring()) return;
     if (by_heads()) return b_.work.cut(batch_.all_sequences(), b_.d_prompts);
     b_.work.cut(batch_.sequences, batch_.context->rows, b_.d_prompts);
   }
 
   // This rank's heads of the rows of all ranks, then all heads of its rows.
-  bool by_heads() const { return batch_.context != nullptr && batch_.context->by_heads; }
+  bool by_heads() const { return batch_.context != nullptr && batch_.context->by_heads(); }
+  bool in_ring() const { return batch_.context != nullptr && batch_.context->in_ring(); }
   HeadExchange exchange_of_rows() const {
-    return {compute_, batch_.context->ranks, batch_.context->row_places, b_.heads.out, b_.heads.in};
+    return {compute_, batch_.context->ranks, batch_.context->row_places, b_.heads.room};
   }
   static std::byte* bytes_of(float* values) { return reinterpret_cast<std::byte*>(values); }
 
@@ -343,6 +345,10 @@ class BackwardPass {
                                      s.lse,
                                      b_.d_mixed,
                                      b_.dqkv};
+    if (in_ring()) {
+      const RingLayer layer{compute_, *batch_.context, batch_.sequences, f_.ring, b_.attention};
+      return attend_ring_backward(layer, args, b_.ring, b_.work);
+    }
     attend_backward(compute_, {args, b_.work, b_.attention});
     if (batch_.context != nullptr)
       batch_.context->sum_rows(b_.work.sums(), config_.part(l).kv_width());

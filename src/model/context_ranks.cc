@@ -13,6 +13,11 @@ Pieces scaled(const ContextRanks::Units& units) {
 
 }  // namespace
 
+double logprob_bound(const ContextRule& rule, Dtype compute) {
+  if (!rule.in_ring()) return 0;
+  return compute == Dtype::kF32 ? 3e-4 : 0.25;
+}
+
 void ContextRanks::gather(std::byte* data, const Units& units) const {
   if (size() == 1) return;
   const Pieces bytes = scaled(units);
@@ -27,11 +32,17 @@ void ContextRanks::sum_own(float* data, const Units& units) const {
   group_->reduce_scatter(values_of(std::span(data, static_cast<size_t>(floats.count()))), floats);
 }
 
-void ContextRanks::exchange(const std::byte* from, std::byte* to, uint64_t piece_bytes) const {
+void ContextRanks::exchange(const ExchangeRoom& room, uint64_t piece_bytes) const {
   const auto bytes = static_cast<size_t>(piece_bytes) * static_cast<size_t>(size());
   if (bytes == 0) return;
   group_->count_as(TrafficUse::kContext);
-  group_->all_to_all(const_values_of(std::span(from, bytes)), values_of(std::span(to, bytes)));
+  group_->all_to_all(const_values_of(std::span<const std::byte>(room.out, bytes)),
+                     values_of(std::span(room.in, bytes)));
+}
+
+StartedCall ContextRanks::start_shift(const ConstValues& out, const Values& in) const {
+  group_->count_as(TrafficUse::kContext);
+  return group_->start_shift(out, in);
 }
 
 }  // namespace rl

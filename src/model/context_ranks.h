@@ -1,6 +1,7 @@
 // The ranks that divide the rows of a training batch (ops/divided_rows.h), and what attention needs
 // of the others. Of every array a rank has its own rows. For attention it has the keys and values
-// of all rows, once a layer has gathered them, or some heads of all rows.
+// of all rows, once a layer has gathered them, or of one rank after the other, or some heads of all
+// rows.
 //
 // Ranks call the same functions in the same order (comm/group.h); for one rank they do nothing.
 #pragma once
@@ -9,6 +10,7 @@
 #include <cstdint>
 
 #include "comm/group.h"
+#include "core/dtype.h"
 #include "ops/divided_rows.h"
 
 namespace rl {
@@ -16,6 +18,7 @@ namespace rl {
 enum class ContextKind : uint8_t {
   kAllGather,  // every rank has the keys and values of all rows
   kUlysses,    // for attention a rank has some heads of all rows (model/head_exchange.h)
+  kRing,       // keys and values go from rank to rank (model/context_ring.h)
 };
 
 // How many ranks divide the rows, and how.
@@ -28,8 +31,10 @@ struct ContextRule {
 
   bool divides() const { return ranks > 1; }
   bool by_heads() const { return divides() && kind == ContextKind::kUlysses; }
-  // Ranks that divide the heads of attention.
+  bool in_ring() const { return divides() && kind == ContextKind::kRing; }
+  // Ranks that divide the heads of attention, and those that keys and values go round.
   int64_t head_ranks() const { return by_heads() ? ranks : 1; }
+  int64_t ring_ranks() const { return in_ring() ? ranks : 1; }
   int64_t chunks() const { return zigzag ? 2 * ranks : ranks; }
   int rank_of(int64_t chunk) const {
     return static_cast<int>(chunk < ranks ? chunk : 2 * ranks - 1 - chunk);
@@ -41,6 +46,16 @@ struct ContextRule {
     return std::min(rows, chunks() / ranks * each);
   }
   bool operator==(const ContextRule&) const = default;
+};
+
+// How far a log-prob of rows that ranks divide may be from that of one rank, in nats: 0, its bits,
+// but in a ring (docs/parallel.md).
+double logprob_bound(const ContextRule& rule, Dtype compute);
+
+// What a rank gives the others and has from them: a piece for each.
+struct ExchangeRoom {
+  std::byte* out = nullptr;
+  std::byte* in = nullptr;
 };
 
 class ContextRanks {
@@ -59,8 +74,11 @@ class ContextRanks {
   void gather(std::byte* data, const Units& units) const;
   // Afterwards each rank has the sums of its own floats over all ranks, in their order.
   void sum_own(float* data, const Units& units) const;
-  // Piece r of `from` goes to piece rank() of `to` at rank r.
-  void exchange(const std::byte* from, std::byte* to, uint64_t piece_bytes) const;
+  // Piece r of room.out goes to piece rank() of room.in at rank r.
+  void exchange(const ExchangeRoom& room, uint64_t piece_bytes) const;
+  // The next rank gets `out`, and this one what the one before has. Both stay untouched until the
+  // call has ended.
+  StartedCall start_shift(const ConstValues& out, const Values& in) const;
 
  private:
   comm::Group* group_ = nullptr;
@@ -69,9 +87,16 @@ class ContextRanks {
 // The division of one batch.
 struct ContextBatch {
   const ContextRanks& ranks;
-  bool by_heads;
+  ContextKind kind;
   DividedRows rows;
   Pieces row_places, blocks;  // of each rank
+  bool by_heads() const { return kind == ContextKind::kUlysses; }
+  bool in_ring() const { return kind == ContextKind::kRing; }
+  RankRows rows_of(int rank) const {
+    const Piece places = row_places[rank];
+    return {static_cast<int64_t>(places.begin), static_cast<int64_t>(places.end),
+            rank == ranks.rank()};
+  }
   // Of a layer's keys and values: each rank has written those of its rows.
   void gather_blocks(std::byte* layer, uint64_t block_bytes) const {
     ranks.gather(layer, {blocks, block_bytes});

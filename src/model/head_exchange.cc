@@ -8,19 +8,19 @@ namespace rl {
 void HeadExchange::to_heads(const HeadArrays& a) const {
   const uint64_t piece = piece_bytes(a.runs);
   for (int r = 0; r < ranks_.size(); ++r)
-    copy_runs(a, r, out_ + static_cast<uint64_t>(r) * piece, true);
-  ranks_.exchange(out_, in_, piece);
+    copy_runs(a, r, room_.out + static_cast<uint64_t>(r) * piece, true);
+  ranks_.exchange(room_, piece);
   for (int r = 0; r < ranks_.size(); ++r)
-    copy_heads(a, r, in_ + static_cast<uint64_t>(r) * piece, false);
+    copy_heads(a, r, room_.in + static_cast<uint64_t>(r) * piece, false);
 }
 
 void HeadExchange::to_rows(const HeadArrays& a) const {
   const uint64_t piece = piece_bytes(a.runs);
   for (int r = 0; r < ranks_.size(); ++r)
-    copy_heads(a, r, out_ + static_cast<uint64_t>(r) * piece, true);
-  ranks_.exchange(out_, in_, piece);
+    copy_heads(a, r, room_.out + static_cast<uint64_t>(r) * piece, true);
+  ranks_.exchange(room_, piece);
   for (int r = 0; r < ranks_.size(); ++r)
-    copy_runs(a, r, in_ + static_cast<uint64_t>(r) * piece, false);
+    copy_runs(a, r, room_.in + static_cast<uint64_t>(r) * piece, false);
 }
 
 void HeadExchange::copy_runs(const HeadArrays& a, int rank, std::byte* piece, bool to_piece) const {

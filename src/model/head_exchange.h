@@ -32,9 +32,9 @@ struct HeadArrays {
 class HeadExchange {
  public:
   // All outlive it. units: of each rank.
-  HeadExchange(Compute& compute, const ContextRanks& ranks, const Pieces& units, std::byte* out,
-               std::byte* in)
-      : compute_(compute), ranks_(ranks), units_(units), out_(out), in_(in) {}
+  HeadExchange(Compute& compute, const ContextRanks& ranks, const Pieces& units,
+               const ExchangeRoom& room)
+      : compute_(compute), ranks_(ranks), units_(units), room_(room) {}
 
   // Calls that all ranks make together.
   void to_heads(const HeadArrays& a) const;
@@ -52,7 +52,7 @@ class HeadExchange {
   Compute& compute_;
   const ContextRanks& ranks_;
   const Pieces& units_;
-  std::byte *out_, *in_;
+  const ExchangeRoom& room_;
 };
 
 }  // namespace rl

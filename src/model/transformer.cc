@@ -121,6 +121,8 @@ class Pass {
   // Places of the rows, and how attention is cut.
   void place() {
     fill_places();
+    if (batch_.context != nullptr && (by_heads() || in_ring()))
+      RL_CHECK(batch_.context->blocks.longest() <= static_cast<uint64_t>(b_.limits.own_blocks));
     b_.work.cut(by_heads() ? batch_.all_sequences() : batch_.sequences, model_.block_size());
   }
 
@@ -174,7 +176,8 @@ class Pass {
   }
 
   // Ranks that divide heads have the blocks of their rows apart from those of their heads.
-  bool by_heads() const { return batch_.context != nullptr && batch_.context->by_heads; }
+  bool by_heads() const { return batch_.context != nullptr && batch_.context->by_heads(); }
+  bool in_ring() const { return batch_.context != nullptr && batch_.context->in_ring(); }
   int32_t own_block(int32_t block) const {
     if (!by_heads()) return block;
     if (batch_.context->rows.own_rows == 0) return 0;
@@ -267,13 +270,24 @@ class Pass {
   void project_heads(int64_t l, const LayerPlaces& all) {
     const HeadNorm norms = head_norm(config_, weights_.layer(l));
     for_parts(l, all, [&](const Part& part) {
+      if (in_ring() && has_partial_blocks_) clear_blocks(part);
       project_qkv(compute_, {packed(part).qkv, b_.normed, part.at.result, part.at.qkv,
                              heads_of(part, norms), &packed(part).o});
+      if (in_ring()) return;
       if (batch_.context != nullptr) meet_ranks(part);
       if (!has_partial_blocks_) return;
       copy_partial_blocks(compute_,
                           {shape_of(part), kv_.layer(part.entry), batch_.all_sequences()});
     });
+  }
+
+  // In a ring rows read a prompt's last keys in the prompt's own block. The beginning of the block
+  // that continues it is never written, but must be finite.
+  void clear_blocks(const Part& part) {
+    const uint64_t blocks = batch_.context->blocks[batch_.context->ranks.rank()].count();
+    const uint64_t bytes = blocks * shape_of(part).block_bytes();
+    zero_floats(compute_, {reinterpret_cast<float*>(kv_.layer(part.entry)),
+                           static_cast<int64_t>(bytes / sizeof(float))});
   }
 
   // Keys and values of the rows of all ranks, or of this rank's heads with their queries.
@@ -286,8 +300,11 @@ class Pass {
         .to_heads({b_.heads.q, part.at.q, {1, {shape.heads * shape.padded_dim() * item()}}});
     exchange_of(context.blocks).to_heads({b_.heads.kv, kv_.layer(part.entry), {1, {blocks}}});
   }
+  RingLayer ring_layer() const {
+    return {compute_, *batch_.context, batch_.sequences, b_.ring, b_.attention};
+  }
   HeadExchange exchange_of(const Pieces& units) const {
-    return {compute_, batch_.context->ranks, units, b_.heads.out, b_.heads.in};
+    return {compute_, batch_.context->ranks, units, b_.heads.room};
   }
 
   // The rows of all heads, from this rank's heads of all rows.
@@ -309,6 +326,7 @@ class Pass {
                                     kv_.layer(part.entry),
                                     by_heads() ? b_.heads.mixed : part.at.mixed,
                                     part.at.lse};
+      if (in_ring()) return attend_ring(ring_layer(), attention, b_.work);
       attend(compute_, {attention, b_.work, batch_.decode ? &heads : nullptr, b_.attention});
       if (by_heads()) return_heads(part);
     });

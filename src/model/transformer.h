@@ -12,7 +12,7 @@
 #include "core/arena.h"
 #include "model/activation_rule.h"
 #include "model/backward_weights.h"
-#include "model/context_ranks.h"
+#include "model/context_ring.h"
 #include "model/gradient_sink.h"
 #include "model/head_exchange.h"
 #include "model/model.h"
@@ -29,7 +29,8 @@ struct ForwardBatch {
   // writes. Changes no bit, only how work is distributed.
   bool decode = false;
   // If ranks divide the rows: ids and sequences are those of this rank, whose tables have the
-  // blocks of all positions. Null: they are all.
+  // blocks of all positions; in a ring, counted from the first of the rank that has them. Null:
+  // they are all.
   const ContextBatch* context = nullptr;
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
   std::span<const SequenceRows> all_sequences() const {
@@ -52,19 +53,20 @@ struct BatchLimits {
   bool decodes;            // batches may have ForwardBatch::decode
   int64_t all_rows;        // of all ranks that divide a batch
   int64_t head_ranks = 1;  // which divide the heads of attention too
-  int64_t all_blocks = 0;  // KV blocks of a batch, if they do
+  int64_t ring_ranks = 1;  // which keys and values go round
+  int64_t own_blocks = 0;  // KV blocks of one rank's rows, of either
 };
 constexpr int64_t kMlpRowUnit = 512;
 
 // Of ranks that divide heads: what belongs to all heads of a rank's rows besides the buffers of an
 // undivided batch, and what belongs to its heads of all rows. Null without such ranks.
 struct SharedHeads {
-  std::byte* q = nullptr;                   // (N, H, W)
-  std::byte* kv = nullptr;                  // blocks of this rank's rows
-  std::byte* mixed = nullptr;               // (rows of all, H / ranks, D)
-  float* d_mixed = nullptr;                 // (rows of all, H / ranks, D)
-  float* dqkv = nullptr;                    // (rows of all, (H + 2 KH) / ranks, D)
-  std::byte *out = nullptr, *in = nullptr;  // of HeadExchange
+  std::byte* q = nullptr;      // (N, H, W)
+  std::byte* kv = nullptr;     // blocks of this rank's rows
+  std::byte* mixed = nullptr;  // (rows of all, H / ranks, D)
+  float* d_mixed = nullptr;    // (rows of all, H / ranks, D)
+  float* dqkv = nullptr;       // (rows of all, (H + 2 KH) / ranks, D)
+  ExchangeRoom room;
 };
 
 // Working memory of a forward, in memory of the device. Sizes are a pure function of shape; the
@@ -90,6 +92,7 @@ class ForwardBuffers {
   std::byte* hidden;     // (N, C) final norm output, compute dtype: the forward's result
   std::byte* attention;  // attention_workspace_bytes()
   SharedHeads heads;     // of a forward
+  RingRoom ring;
   AttentionWork work;
   std::vector<RowPlace> places;  // (N), in memory of the host
 };
@@ -181,9 +184,11 @@ class BackwardBuffers {
   float* dqkv;              // (N, (H + 2 KH) D)
   float* partial;           // (row chunks, C) norm-weight gradients
   float* head_norms;        // (slots, 2 D) gradients of q and k norms; null undivided
-  float* d_prompts;         // (rows of all ranks, 2 KH D) key and value gradients of prefixes
+  float* d_prompts;         // (rows of all ranks, 2 KH D) key and value gradients of prefixes; null
+                            // if keys go round
   std::byte* attention;     // attention_backward_workspace_bytes()
   SharedHeads heads;        // of a backward
+  RingGradients ring;
   BackwardWork work;
 };
 

@@ -52,11 +52,9 @@ uint64_t max_bytes(const KvShape& kv, const Bytes& bytes) {
   return most;
 }
 
-// Of the largest layer.
-uint64_t exchange_bytes(const KvShape& kv, const BatchLimits& limits, uint64_t row_bytes) {
-  const uint64_t blocks =
-      limits.all_blocks * max_bytes(kv, [](const AttentionShape& s) { return s.block_bytes(); });
-  return std::max(blocks, padded_rows(limits.rows) * row_bytes);
+// Keys and values of one rank's rows, in the largest layer.
+uint64_t own_kv_bytes(const KvShape& kv, const BatchLimits& limits) {
+  return limits.own_blocks * max_bytes(kv, [](const AttentionShape& s) { return s.block_bytes(); });
 }
 
 void carve_heads(Carver& carver, const Widths& w, const KvShape& kv, const BatchLimits& limits,
@@ -64,12 +62,24 @@ void carve_heads(Carver& carver, const Widths& w, const KvShape& kv, const Batch
   if (limits.head_ranks == 1) return;
   const uint64_t rows = padded_rows(limits.rows), item = dtype_bytes(kv.dtype());
   heads.q = carver.take("q of own rows", rows * w.padded_q * item);
-  heads.kv = carver.take("KV of own rows", exchange_bytes(kv, limits, 0));
+  heads.kv = carver.take("KV of own rows", own_kv_bytes(kv, limits));
   heads.mixed = carver.take("attention output of own heads",
                             limits.all_rows * w.q / limits.head_ranks * item);
-  const uint64_t bytes = exchange_bytes(kv, limits, w.padded_q * item);
-  heads.out = carver.take("heads, out", bytes);
-  heads.in = carver.take("heads, in", bytes);
+  // The ranks' pieces together are all heads of the rows and blocks of the rank that has most.
+  const uint64_t bytes = std::max(own_kv_bytes(kv, limits), rows * w.padded_q * item);
+  heads.room = {carver.take("heads, out", bytes), carver.take("heads, in", bytes)};
+}
+
+void carve_ring(Carver& carver, const Widths& w, const KvShape& kv, const BatchLimits& limits,
+                RingRoom& ring) {
+  if (limits.ring_ranks == 1) return;
+  const uint64_t rows = padded_rows(limits.rows);
+  const uint64_t heads =
+      max_bytes(kv, [](const AttentionShape& s) { return static_cast<uint64_t>(s.heads); });
+  for (int64_t i = 0; i < RingRoom::kv_count(limits.ring_ranks); ++i)
+    ring.kv[i] = carver.take("KV of another rank", own_kv_bytes(kv, limits));
+  ring.partial = carver.take<float>("attention output so far", rows * w.q * 4);
+  ring.lse = carver.take<float>("lse so far", rows * heads * 4);
 }
 
 uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& kv, int num_threads,
@@ -93,6 +103,7 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
                               return attention_workspace_bytes(s, num_threads);
                             }));
   carve_heads(carver, w, kv, b.limits, b.heads);
+  carve_ring(carver, w, kv, b.limits, b.ring);
   return carver.plan.total_bytes();
 }
 
@@ -265,7 +276,10 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
       c.split.divides() && c.qk_norm
           ? carver.take<float>("head norm gradients", PartSums::slots(c.split) * 2 * c.head_dim * 4)
           : nullptr;
-  b.d_prompts = carver.take<float>("d prompts", limits.all_rows * w.kv * 4);
+  const bool in_ring = limits.ring_ranks > 1;
+  b.d_prompts = in_ring ? nullptr : carver.take<float>("d prompts", limits.all_rows * w.kv * 4);
+  for (int64_t i = 0; in_ring && i < RingGradients::count(limits.ring_ranks); ++i)
+    b.ring.kv[i] = carver.take<float>("d keys and values of a rank", limits.rows * w.kv * 4);
   b.attention =
       carver.take("attention backward scratch", max_bytes(kv, [&](const AttentionShape& s) {
                     return attention_backward_workspace_bytes(s, num_threads);
@@ -275,8 +289,8 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
                                        limits.all_rows * w.q / limits.head_ranks * 4);
   b.heads.dqkv =
       carver.take<float>("d qkv of own heads", limits.all_rows * w.qkv / limits.head_ranks * 4);
-  b.heads.out = carver.take("heads, out", rows * w.qkv * 4);
-  b.heads.in = carver.take("heads, in", rows * w.qkv * 4);
+  const uint64_t bytes = rows * w.qkv * 4;
+  b.heads.room = {carver.take("heads, out", bytes), carver.take("heads, in", bytes)};
   return carver.plan.total_bytes();
 }
 

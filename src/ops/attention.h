@@ -25,6 +25,10 @@
 //   splitting a prefill into calls cannot change bits. A block that holds no key of any row is not
 //   read.
 // - out is rounded once to the compute dtype; lse = max + log(sum) in fp32.
+// - A row may attend its keys in several calls, each with some runs of keys (AttentionRows::runs),
+//   which are visited in their order. Within a call all is as above. Of a call's output o and lse l
+//   and those of the calls before, O and L: with m = max(L, l), a = exp(L - m) and b = exp(l - m),
+//   O becomes (a O + b o) / (a + b) and L becomes m + log(a + b), in fp32.
 // - D is even, at most kMaxHeadDim, P a multiple of 16; q heads H are a multiple of kv heads KH.
 //
 // Backward: P = exp(scores - lse), with scores computed as in the forward; dS = P (d_out v - d_out
@@ -43,6 +47,7 @@
 #include <span>
 
 #include "core/dtype.h"
+#include "ops/sequence_rows.h"
 
 namespace rl {
 
@@ -72,6 +77,9 @@ struct AttentionRows {
   int64_t rows;            // 1..kAttentionMaxRows in the forward
   int64_t first_position;  // of first_row in its sequence
   const int32_t* blocks;   // block ids covering positions 0..first_position + rows - 1
+  // The only keys of a call with AttentionArgs::partial, as far as the rows attend them. All that
+  // a block holds besides them is finite.
+  std::span<const KeyRun> runs = {};
 };
 constexpr int64_t kAttentionMaxRows = 16;
 
@@ -99,6 +107,10 @@ struct AttentionArgs {
   const std::byte* next =
       nullptr;  // prefetched: the block this thread will probably read next, or null
   AttentionProducts products = AttentionProducts::kBest;
+  // (N, H, D) fp32, in place of out, of rows that attend their keys in several calls: what this
+  // call and those before give. Null: one call has all keys. Not on every device.
+  float* partial = nullptr;
+  bool merges = false;  // there were calls before
 };
 // Scratch floats that attention() and attention_backward() need: multiples of a cache line.
 int64_t attention_scratch_floats(const AttentionShape& shape);
@@ -154,6 +166,7 @@ struct AttentionBackwardPiece {
       nullptr;             // (., 2 KH D): k and v gradients of the prefix; null if no key is in it
   bool overwrite = false;  // store gradients instead of adding them
   int64_t first_sum = 0;   // the position whose gradients the first row of d_prefix has
+  int64_t prefix_stride = 0;  // floats from row to row of d_prefix; 0: 2 KH D
 };
 // One kv head: writes the columns of its query heads in the piece's rows, and the columns of its
 // key and value head in the rows of the piece's keys, or in d_prefix.

@@ -21,11 +21,31 @@ AttentionWork::AttentionWork(int64_t max_rows) {
   rows_.reserve(most);
 }
 
-void AttentionWork::cut(std::span<const SequenceRows> sequences, int64_t block_size) {
+void AttentionWork::clear() {
   by_sequence_.clear();
   ungrouped_.clear();
   shared_prefix_groups_.clear();
   rows_.clear();
+  runs_.clear();
+}
+
+void AttentionWork::cut(std::span<const SequenceRows> own, const DividedRows& all,
+                        const RankRows& keys) {
+  clear();
+  std::vector<size_t> ends;  // of the runs of each sequence
+  for (size_t i = 0; i < own.size(); ++i) {
+    add_key_runs(all, i, own[i], keys, runs_);
+    ends.push_back(runs_.size());
+  }
+  size_t first = 0;
+  for (size_t i = 0; i < own.size(); first = ends[i++]) {
+    if (ends[i] > first) add_chunks(own[i], std::span(runs_).subspan(first, ends[i] - first));
+  }
+  ungrouped_ = by_sequence_;
+}
+
+void AttentionWork::cut(std::span<const SequenceRows> sequences, int64_t block_size) {
+  clear();
   for (size_t i = 0; i < sequences.size();) {
     const size_t taken = add_shared_prefix_group(sequences.subspan(i), block_size);
     const size_t first_chunk = by_sequence_.size();
@@ -36,10 +56,10 @@ void AttentionWork::cut(std::span<const SequenceRows> sequences, int64_t block_s
   }
 }
 
-void AttentionWork::add_chunks(const SequenceRows& s) {
+void AttentionWork::add_chunks(const SequenceRows& s, std::span<const KeyRun> runs) {
   for (int64_t r = 0; r < s.rows; r += kAttentionMaxRows) {
     by_sequence_.push_back({s.first_row + r, std::min<int64_t>(kAttentionMaxRows, s.rows - r),
-                            s.first_position + r, s.blocks});
+                            s.first_position + r, s.blocks, runs});
   }
 }
 

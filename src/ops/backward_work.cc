@@ -50,7 +50,7 @@ void BackwardWork::clear(float* sums) {
   chunks_.clear();
   shared_prefixes_.clear();
   prefix_keys_.clear();
-  used_rows_ = steps_ = 0;
+  used_rows_ = steps_ = sum_stride_ = 0;
 }
 
 void BackwardWork::cut(std::span<const SequenceRows> sequences, float* sums) {
@@ -82,51 +82,71 @@ void BackwardWork::cut(std::span<const SequenceRows> sequences, float* sums) {
 void BackwardWork::cut(std::span<const SequenceRows> own, const DividedRows& all, float* sums) {
   clear(sums);
   used_rows_ = all.rows;
+  const RankRows every{0, all.rows, false};
   std::vector<int64_t> turns(all.sequences.size(), 0);  // the end of the last part, by its root
   for (size_t i = 0; i < own.size();) {
     const size_t first = i;
     i = end_of_part(own, all, first);
     Part part = part_of(own[first].first_position, 0);
-    const SequenceRows* const whole = whole_of(all, first);
-    if (part.prefix > 0) {
-      part.first_keys = prefix_keys_.size();
-      add_prefix_keys(*whole, part.prefix, all);
-      part.end_keys = prefix_keys_.size();
-    }
+    if (part.prefix > 0)
+      add_prefix_keys(all, {*whole_of(all, first), part.prefix, every, false}, part);
     add_part(own.subspan(first, i - first), part);
-    if (part.prefix == 0) continue;
-    int64_t& turn = turns[static_cast<size_t>(root_of(all, first))];
-    Part& added = parts_.back();
-    added.first_step = std::max<int64_t>(0, turn - added.own_steps);
-    turn = added.end_step();
-    steps_ = std::max(steps_, turn);
+    if (part.prefix > 0) wait_turn(turns[static_cast<size_t>(root_of(all, first))]);
   }
   if (all.own_rows == 0) return;
   shared_prefixes_.push_back({0, all.own_rows, parts_.size(), parts_.size() + 1});
   parts_.push_back(part_of(all.own_rows, all.own_place));
 }
 
-void BackwardWork::add_prefix_keys(const SequenceRows& whole, int64_t end, const DividedRows& all) {
-  const int64_t shared = whole.first_position;
-  if (whole.prefix_sequence >= 0) {
-    const int64_t first = all.sequences[static_cast<size_t>(whole.prefix_sequence)].first_row;
-    add_keys_of_rows(0, {first, first + shared}, all);
+// Among this rank's own rows a part takes keys of the parts before it, which have their gradients
+// by then: all of one root take turns, those without a prefix too.
+void BackwardWork::cut(std::span<const SequenceRows> own, const DividedRows& all,
+                       const RankRows& keys, const KeyGradients& to) {
+  clear(to.gradients);
+  sum_stride_ = to.stride;
+  used_rows_ = keys.own ? 0 : keys.count();
+  std::vector<int64_t> turns(all.sequences.size(), 0);
+  for (size_t i = 0; i < own.size();) {
+    const size_t first = i;
+    i = end_of_part(own, all, first);
+    Part part = part_of(own[first].first_position, 0);
+    if (part.prefix > 0)
+      add_prefix_keys(all, {*whole_of(all, first), part.prefix, keys, true}, part);
+    if (!keys.own && part.prefix_chunks() == 0) continue;
+    add_part(own.subspan(first, i - first), part, keys.own);
+    if (whole_of(all, first) != nullptr) wait_turn(turns[static_cast<size_t>(root_of(all, first))]);
   }
-  add_keys_of_rows(shared, {whole.first_row, whole.first_row + end - shared}, all);
 }
 
-// Keys that follow one another in rows that do, as far as they have places that do.
-void BackwardWork::add_keys_of_rows(int64_t first_key, const RowRange& rows,
-                                    const DividedRows& all) {
-  for (const RowChunk& c : all.chunks) {
-    const int64_t end = std::min(rows.end, c.end_row);
-    for (int64_t row = std::max(rows.first, c.first_row); row < end;) {
-      const int64_t key = first_key + row - rows.first;
-      const int64_t count = std::min(end - row, (key / kChunk + 1) * kChunk - key);
-      prefix_keys_.push_back({key, key + count, c.place + row - c.first_row});
-      row += count;
+void BackwardWork::take_sums(int64_t rows, float* sums) {
+  clear(sums);
+  used_rows_ = rows;
+  shared_prefixes_.push_back({0, rows, 0, 1});
+  parts_.push_back(part_of(rows, 0));
+}
+
+void BackwardWork::wait_turn(int64_t& turn) {
+  Part& added = parts_.back();
+  added.first_step = std::max<int64_t>(0, turn - added.own_steps);
+  turn = added.end_step();
+  steps_ = std::max(steps_, turn);
+}
+
+void BackwardWork::add_prefix_keys(const DividedRows& all, const KeysBefore& keys, Part& part) {
+  runs_.clear();
+  add_key_runs(all, keys.whole, keys.end, keys.rows, runs_);
+  part.divided = true;
+  part.first_keys = prefix_keys_.size();
+  for (const KeyRun& run : runs_) {
+    const int64_t first_row = run.place - keys.rows.begin;
+    for (int64_t key = run.first; key < run.end;) {
+      const int64_t end = std::min(run.end, (key / kChunk + 1) * kChunk);
+      prefix_keys_.push_back(
+          {key, end, first_row + key - run.first, keys.of_rank ? run.blocks : nullptr});
+      key = end;
     }
   }
+  part.end_keys = prefix_keys_.size();
 }
 
 void BackwardWork::set_sum_width(int64_t width) {
@@ -139,7 +159,8 @@ BackwardWork::Part BackwardWork::part_of(int64_t prefix, int64_t sum_row) const 
   return {prefix, prefix == 0 ? nullptr : sums_ + sum_row * sum_width_, sum_row};
 }
 
-void BackwardWork::add_part(std::span<const SequenceRows> sequences, Part part) {
+void BackwardWork::add_part(std::span<const SequenceRows> sequences, Part part,
+                            bool with_own_keys) {
   for (const SequenceRows& s : sequences) {
     const int64_t end = part.prefix + s.rows;
     int64_t of_sequence = 0;
@@ -151,7 +172,7 @@ void BackwardWork::add_part(std::span<const SequenceRows> sequences, Part part) 
                          parts_.size()});
       first = next;
     }
-    part.own_steps = std::max(part.own_steps, of_sequence);
+    if (with_own_keys) part.own_steps = std::max(part.own_steps, of_sequence);
   }
   parts_.push_back(part);
   steps_ = std::max(steps_, part.end_step());
@@ -168,7 +189,8 @@ void BackwardWork::add_piece(const Chunk& chunk, int64_t of_all, const Attention
   const Part& part = parts_[chunk.part];
   const int64_t step = of_all - part.first_step;
   if (step < 0) return;
-  AttentionBackwardPiece piece{chunk.rows, 0, 0, part.prefix, part.sums, step == 0};
+  AttentionBackwardPiece piece{chunk.rows,  0,         0,
+                               part.prefix, part.sums, step == 0 && part.own_steps > 0};
   if (step < part.own_steps) {
     if (step > chunk.of_sequence) return;
     const int64_t at = part.prefix / kChunk + chunk.of_sequence - step;
@@ -186,7 +208,7 @@ void BackwardWork::add_piece(const Chunk& chunk, int64_t of_all, const Attention
 
 void BackwardWork::take_prefix_keys(const Part& part, int64_t at,
                                     AttentionBackwardPiece& piece) const {
-  if (part.end_keys == part.first_keys) {
+  if (!part.divided) {
     piece.first_key = at * kChunk;
     piece.end_key = std::min((at + 1) * kChunk, part.prefix);
     return;
@@ -194,7 +216,9 @@ void BackwardWork::take_prefix_keys(const Part& part, int64_t at,
   const PrefixKeys& keys = prefix_keys_[part.first_keys + static_cast<size_t>(at)];
   piece.first_key = piece.first_sum = keys.first;
   piece.end_key = keys.end;
-  piece.d_prefix = sums_ + keys.sum_row * sum_width_;
+  piece.prefix_stride = sum_stride_;
+  piece.d_prefix = sums_ + keys.sum_row * (sum_stride_ != 0 ? sum_stride_ : sum_width_);
+  if (keys.blocks != nullptr) piece.rows.blocks = keys.blocks;
 }
 
 void BackwardWork::add_row(const float* sum, float* to) const { add_elements(sum, sum_width_, to); }

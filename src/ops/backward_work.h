@@ -18,7 +18,9 @@
 // If ranks divide the rows (ops/divided_rows.h), a sequence of a rank that begins within one of the
 // whole batch takes the keys before it as a prefix, as does one that continues a prompt. Their
 // gradients are summed at the places of their rows, for the ranks that have them. Parts that take
-// keys of one prompt or sequence do so one after the other.
+// keys of one prompt or sequence do so one after the other. The keys may also be taken of one rank
+// at a time. Those of this rank come with its rows' own keys, and have their gradients beside them;
+// what other ranks' keys receive is summed apart.
 //
 // The split depends on the rows alone, never on threads. Nothing is allocated after construction,
 // unless ranks divide the rows.
@@ -44,6 +46,17 @@ class BackwardWork {
   // sums of all ranks, and then reads those of this rank's rows. Only for devices that compute
   // piece by piece.
   void cut(std::span<const SequenceRows> own, const DividedRows& all, float* sums);
+  // The same with the keys of one rank's rows alone, whose blocks the tables name. Steps of this
+  // rank's own rows come first. The gradients of keys that are not a sequence's own are added to
+  // `gradients`, (rows of that rank, .), which is zeroed before unless that rank is this one.
+  struct KeyGradients {
+    float* gradients;
+    int64_t stride;  // floats from row to row
+  };
+  void cut(std::span<const SequenceRows> own, const DividedRows& all, const RankRows& keys,
+           const KeyGradients& to);
+  // Nothing to compute: sums (rows, sum width) for the first rows.
+  void take_sums(int64_t rows, float* sums);
   // Sums of another width from now on, at most that of the constructor.
   void set_sum_width(int64_t width);
 
@@ -99,6 +112,7 @@ class BackwardWork {
   // Keys of a prefix, and the row of the sums that the first of them has.
   struct PrefixKeys {
     int64_t first, end, sum_row;
+    const int32_t* blocks;  // null: the rows' own table
   };
   struct Part {
     int64_t prefix;      // positions of the shared prefix; 0: a sequence without one
@@ -107,12 +121,15 @@ class BackwardWork {
     int64_t chunks = 0;  // row chunks
     int64_t own_steps = 0;
     int64_t first_step = 0;
-    size_t first_keys = 0, end_keys = 0;  // of the prefix, if ranks divide the rows
+    bool divided = false;  // ranks divide the rows, and the prefix has the keys of this range
+    size_t first_keys = 0, end_keys = 0;
     int64_t prefix_chunks() const {
-      if (end_keys > first_keys) return static_cast<int64_t>(end_keys - first_keys);
+      if (divided) return static_cast<int64_t>(end_keys - first_keys);
       return (prefix + kAttentionBackwardChunk - 1) / kAttentionBackwardChunk;
     }
-    int64_t prefix_steps() const { return prefix == 0 ? 0 : std::max(chunks, prefix_chunks()); }
+    int64_t prefix_steps() const {
+      return prefix_chunks() == 0 ? 0 : std::max(chunks, prefix_chunks());
+    }
     int64_t end_step() const { return first_step + own_steps + prefix_steps(); }
   };
   struct Chunk {
@@ -123,21 +140,29 @@ class BackwardWork {
   void clear(float* sums);
   // Of sequences that continue one prefix, whose sums are in rows of the sums.
   Part part_of(int64_t prefix, int64_t sum_row) const;
-  void add_part(std::span<const SequenceRows> sequences, Part part);
-  void add_prefix_keys(const SequenceRows& whole, int64_t end, const DividedRows& all);
-  struct RowRange {
-    int64_t first, end;
+  void add_part(std::span<const SequenceRows> sequences, Part part, bool with_own_keys = true);
+  // The keys before a part that are in some rows.
+  struct KeysBefore {
+    const SequenceRows& whole;
+    int64_t end;
+    const RankRows& rows;
+    bool of_rank;  // rows are counted from the rank's first, and blocks are those of the runs
   };
-  void add_keys_of_rows(int64_t first_key, const RowRange& rows, const DividedRows& all);
+  void add_prefix_keys(const DividedRows& all, const KeysBefore& keys, Part& part);
+  // The part that was added last takes keys of its prefix from step `turn` on, which becomes the
+  // end of its steps.
+  void wait_turn(int64_t& turn);
   void add_piece(const Chunk& chunk, int64_t of_all, const AttentionRule& rule);
   void take_prefix_keys(const Part& part, int64_t at, AttentionBackwardPiece& piece) const;
   void add_row(const float* sum, float* to) const;
 
   int64_t max_rows_, sum_width_, used_rows_ = 0, steps_ = 0;
+  int64_t sum_stride_ = 0;  // floats from row to row; 0: sum_width_
   float* sums_ = nullptr;
   std::vector<Part> parts_;
   std::vector<Chunk> chunks_;
   std::vector<PrefixKeys> prefix_keys_;
+  std::vector<KeyRun> runs_;
   std::vector<AttentionBackwardPiece> pieces_;
   std::vector<SharedPrefix> shared_prefixes_;
 };

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "ops/sequence_rows.h"
 
@@ -24,5 +25,20 @@ struct DividedRows {
   int64_t rows = 0;                     // of the whole batch
   int64_t own_place = 0, own_rows = 0;  // of this rank's rows
 };
+
+// The rows of one rank, by their places.
+struct RankRows {
+  int64_t begin, end;
+  bool own;  // they are this rank's
+  int64_t count() const { return end - begin; }
+};
+
+// Appends the keys that a sequence has in these rows before position `end`: of its prompt, then its
+// own, in order. `whole` is one of all.sequences.
+void add_key_runs(const DividedRows& all, const SequenceRows& whole, int64_t end,
+                  const RankRows& rows, std::vector<KeyRun>& out);
+// The same for sequence `index` of this rank, up to its last row. Padding has one key, its own.
+void add_key_runs(const DividedRows& all, size_t index, const SequenceRows& own,
+                  const RankRows& rows, std::vector<KeyRun>& out);
 
 }  // namespace rl

@@ -20,4 +20,12 @@ struct SequenceRows {
                                  // prefix, positions 0..first_position - 1; -1: none
 };
 
+// Keys of a sequence that follow one another: some of those that its rows attend, where ranks have
+// the others (ops/divided_rows.h).
+struct KeyRun {
+  int64_t first, end;     // positions
+  const int32_t* blocks;  // block ids by position, as in SequenceRows
+  int64_t place;          // of the row of the first key
+};
+
 }  // namespace rl

@@ -909,10 +909,18 @@ constexpr OptionCondition kConditions_comm_backend_and_comm_rendezvous[] = {
     {"comm.rendezvous", OptionCondition::kIs,
      "", "", ""},
 };
+constexpr OptionCondition kConditions_comm_backend_and_parallel_context[] = {
+    {"comm.backend", OptionCondition::kIs,
+     "nccl", "", ""},
+    {"parallel.context", OptionCondition::kIsNot,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_comm_backend_and_parallel_data[] = {
     {"comm.backend", OptionCondition::kChanged,
      "", "", ""},
     {"parallel.data", OptionCondition::kIs,
+     "1", "", ""},
+    {"parallel.context", OptionCondition::kIs,
      "1", "", ""},
     {"parallel.tensor", OptionCondition::kIs,
      "1", "", ""},
@@ -1328,12 +1336,6 @@ constexpr OptionCondition kConditions_optimizer_state_dtype_and_optimizer_name[]
      "muon", "", ""},
     {"optimizer.state_dtype", OptionCondition::kIsNot,
      "fp32", "", ""},
-};
-constexpr OptionCondition kConditions_parallel_context_and_comm_backend[] = {
-    {"parallel.context", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"comm.backend", OptionCondition::kIsNot,
-     "local", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_context_and_parallel_reduction_parts[] = {
     {"parallel.context", OptionCondition::kIsNot,
@@ -2907,8 +2909,12 @@ constexpr OptionRule kRules[] = {
     {"comm.backend", "comm.rendezvous",
      kConditions_comm_backend_and_comm_rendezvous, 2,
      "comm.backend = gloo needs comm.rendezvous, where its processes meet"},
+    {"comm.backend", "parallel.context",
+     kConditions_comm_backend_and_parallel_context, 2,
+     "comm.backend is nccl, which is for GPUs, but ranks have none in this build: "
+     "parallel.context is {parallel.context}"},
     {"comm.backend", "parallel.data",
-     kConditions_comm_backend_and_parallel_data, 3,
+     kConditions_comm_backend_and_parallel_data, 4,
      "comm.backend = {comm.backend} has no effect while parallel.data is {parallel.data}"},
     {"comm.backend", "parallel.data",
      kConditions_comm_backend_and_parallel_data_2, 2,
@@ -3158,10 +3164,6 @@ constexpr OptionRule kRules[] = {
      kConditions_optimizer_state_dtype_and_optimizer_name, 2,
      "optimizer.state_dtype = {optimizer.state_dtype} is a form of AdamW's moments, but "
      "optimizer.name = muon keeps its momentum in fp32"},
-    {"parallel.context", "comm.backend",
-     kConditions_parallel_context_and_comm_backend, 2,
-     "parallel.context is {parallel.context}, but comm.backend is {comm.backend}: in this build "
-     "its ranks are threads of one process"},
     {"parallel.context", "parallel.reduction_parts",
      kConditions_parallel_context_and_parallel_reduction_parts, 2,
      "parallel.context is {parallel.context}, but in this build the rows of a model in "

@@ -336,6 +336,11 @@ constexpr OptionChoice kChoices_parallel_context_kind[] = {
      "For attention each rank has a part of the heads of all rows, which ranks exchange for all "
      "heads of their own rows before and after. The number of ranks must divide heads and KV "
      "heads of every layer. Log-probs have the bits of one rank."},
+    {"ring",
+     "The keys and values of each rank's rows go round the ranks, layer by layer, and a rank "
+     "holds those of two at a time. A row's attention is merged from one part for each rank, so "
+     "log-probs differ from those of one rank: docs/parallel.md has the bound, which "
+     "trainer.check_logprobs allows."},
 };
 constexpr OptionChoice kChoices_pipeline_colocate[] = {
     {"all",
@@ -1184,7 +1189,7 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1023},
      false, false, nullptr, 0, "",
-     "Which of the parallel.tensor * parallel.data ranks this process is.",
+     "Which of the parallel.tensor * parallel.context * parallel.data ranks this process is.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
      "torch.distributed RANK"},
     {"comm.rendezvous", OptionType::kString, "",
@@ -1806,7 +1811,7 @@ constexpr OptionInfo kOptions[] = {
     {"parallel.context_kind", OptionType::kEnum, "all_gather",
      {},
      {},
-     false, false, kChoices_parallel_context_kind, 2, "",
+     false, false, kChoices_parallel_context_kind, 3, "",
      "How attention reads the rows of other ranks of parallel.context.",
      "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
      "Megatron cp-comm-type, verl ulysses_sequence_parallel_size, OpenRLHF ring_attn_size"},
@@ -1817,8 +1822,8 @@ constexpr OptionInfo kOptions[] = {
      "Rows of a micro-batch are cut into twice as many chunks as parallel.context, and rank r "
      "has chunk r and the one as far from the end, so that the ranks have about as many keys "
      "before their rows each. false: rank r has the r-th part of the rows, and the last rank of "
-     "a long sequence has most of its attention. Log-probs have the same bits; sums of gradients "
-     "have another order.",
+     "a long sequence has most of its attention. With all_gather log-probs have the same bits; "
+     "sums of gradients have another order.",
      "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
      "Megatron context parallelism"},
     {"parallel.data", OptionType::kI64, "1",
@@ -2621,7 +2626,8 @@ constexpr OptionInfo kOptions[] = {
      "A training step fails, and names the first token, if the stored log-prob of a sample "
      "differs in any bit from the trainer's although the sample's version is that of the "
      "weights. It compares the trained tokens of a step's first optimizer step, except those "
-     "generated from keys and values of older weights (engine.keep_kv_on_publish). false only "
+     "generated from keys and values of older weights (engine.keep_kv_on_publish). With "
+     "parallel.context_kind = ring it may differ by the bound of docs/parallel.md. false only "
      "measures the difference, as training/logprob_max_abs_diff; use it for samples that another "
      "engine generated with the same weights.",
      "0.2.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",

@@ -47,8 +47,11 @@ void Trainer::Impl::reward_minibatch_loss() {
 }
 
 void Trainer::Impl::reward_micro_batch(TrainMetrics& metrics) {
+  // Ranks that divide rows have all values already, the same on each, from whole samples; those of
+  // a ring may differ.
+  const bool has_values = options.context.divides();
   const auto loss = [&](const ValueChunk& chunk) -> std::span<const float> {
-    for (size_t i = 0; i < chunk.wanted.size(); ++i)
+    for (size_t i = 0; i < chunk.wanted.size() && !has_values; ++i)
       pairs.set(chunk.wanted[i].item, chunk.values[i]);
     d_value.clear();
     for (const WantedRow& w : chunk.wanted)

@@ -74,12 +74,14 @@ void Trainer::Impl::require_logprobs(std::span<const TrainSample> samples) const
 void Trainer::Impl::refuse_logprob(const Sample& sample, int64_t generated, float computed) const {
   const auto g = static_cast<size_t>(generated);
   const int64_t position = sample.prompt_tokens + generated;
+  const double allowed = logprob_bound(options.context, model.compute_dtype());
   throw Error(
       Code::kFailedPrecondition,
       str(sample_name(sample), ": the log-prob of the token at position ", position,
           " (generated token ", generated, ", id ", sample.ids[static_cast<size_t>(position)],
           ") is ", sample.logprobs[g], ", but the trainer computes ", computed,
           " with the same weights, version ", sample.versions[g],
+          allowed > 0 ? str(", beyond the ", allowed, " of parallel.context_kind = ring") : "",
           "; samples of another engine may differ in bits: trainer.check_logprobs = false accepts "
           "them"))
       .with_key("trainer.check_logprobs")

@@ -138,12 +138,27 @@ void expect_messages(comm::Group& group, uint64_t count) {
   EXPECT_TRUE(same_bits(got, values_at<T>(previous, count)));
 }
 
+// Each rank gives the next one as many values as it says, at once with the others.
+template <typename T>
+void expect_shifts(comm::Group& group, uint64_t count) {
+  if (group.size() == 1) return;
+  const auto count_of = [&](int rank) { return count + static_cast<uint64_t>(rank % 3); };
+  const int previous = (group.rank() + group.size() - 1) % group.size();
+  const std::vector<T> own = values_at<T>(group.rank(), count_of(group.rank()));
+  std::vector<T> got(count_of(previous)), later(got.size());
+  group.shift(of_const(own), of(got));
+  EXPECT_TRUE(same_bits(got, values_at<T>(previous, got.size())));
+  group.start_shift(of_const(own), of(later)).wait();
+  EXPECT_TRUE(same_bits(later, got));
+}
+
 // All collectives of one element type.
 template <typename T>
 void expect_collectives(comm::Group& group, uint64_t count) {
   if constexpr (!std::is_same_v<T, std::byte>) expect_reductions<T>(group, count);
   expect_moves<T>(group, count);
   expect_messages<T>(group, count);
+  expect_shifts<T>(group, count);
   group.barrier();
 }
 

@@ -170,6 +170,8 @@ TEST(GroupArguments, AreChecked) {
         expect_error(Code::kInvalidArgument, [&] { group.all_to_all(of_const(a), of(b)); }).message,
         "3 fp32 to 4 fp32"));
     expect_error(Code::kInvalidArgument, [&] { group.all_to_all(of_const(a), of(a)); });
+    expect_error(Code::kInvalidArgument, [&] { group.shift(of_const(a), of(a)); });
+    expect_error(Code::kInvalidArgument, [&] { group.shift(of_const(a), of(b)); });
     EXPECT_TRUE(contains(
         expect_error(Code::kOutOfRange, [&] { group.broadcast(of(a), 1); }).message, "0..0"));
     expect_error(Code::kInvalidArgument, [&] { group.send(of_const(a), 0); });

@@ -1,6 +1,6 @@
 // Ranks that divide the rows of micro-batches: the log-probs of a divided forward have the bits of
-// one rank, gradients are those of one rank but for the order of their sums, and a layout gives the
-// same bits twice.
+// one rank, or in a ring are as near as they are said to be; gradients are those of one rank but
+// for the order of their sums, and a layout gives the same bits twice.
 #include "model/context_ranks.h"
 
 #include "context/context_rig.h"
@@ -34,13 +34,14 @@ std::vector<Sample> short_samples(int64_t vocab, unsigned seed) {
   return random_samples(8, vocab, seed);
 }
 
-Outcome train(TrainRig& rig, const Samples& samples_of) {
+Outcome train(TrainRig& rig, const Samples& samples_of, const ContextRule& rule) {
   Outcome out;
+  const double bound = logprob_bound(rule, rig.model().compute_dtype());
   for (unsigned step = 0; step < kSteps; ++step) {
     std::vector<Sample> samples = samples_of(rig.model().config().vocab, 11 + step);
     store_logprobs(rig, samples);
     out.metrics.push_back(rig.trainer->step(with_advantages(samples)));
-    EXPECT_EQ(out.metrics.back().logprob_max_abs_diff, 0);
+    EXPECT_LE(out.metrics.back().logprob_max_abs_diff, bound);
     if (step == 0) out.gradients = rig.gradients();
   }
   out.masters = rig.masters();
@@ -51,14 +52,20 @@ std::vector<Outcome> train_on(const ContextLayout& layout, const RigOptions& rig
                               const TrainerOptions& options,
                               const Samples& samples = short_samples) {
   std::vector<Outcome> out(static_cast<size_t>(layout.ranks()));
-  on_ranks(layout, rig, options,
-           [&](TrainRig& r, int rank) { out[static_cast<size_t>(rank)] = train(r, samples); });
+  on_ranks(layout, rig, options, [&](TrainRig& r, int rank) {
+    out[static_cast<size_t>(rank)] = train(r, samples, layout.rule);
+  });
   return out;
 }
 
 // Of sums in another order; in bf16 each rank rounds the gradients of its part of a sum's operands.
-double bound_of(Dtype compute) { return compute == Dtype::kF32 ? 1e-6 : 1e-3; }
+// In a ring the outputs of attention, of which the gradients are, differ too.
+double bound_of(const ContextRule& rule, Dtype compute) {
+  if (rule.in_ring()) return compute == Dtype::kF32 ? 1e-5 : 3e-2;
+  return compute == Dtype::kF32 ? 1e-6 : 1e-3;
+}
 
+// The weights of later steps differ by what AdamW makes of gradients, so their entropies do.
 void expect_near(const Outcome& ranks, const Outcome& one, double bound) {
   EXPECT_LT(relative_l2(ranks.gradients, one.gradients), bound);
   for (int step = 0; step < kSteps; ++step) {
@@ -69,7 +76,7 @@ void expect_near(const Outcome& ranks, const Outcome& one, double bound) {
     EXPECT_EQ(a.logprob_compared_tokens, b.logprob_compared_tokens);
     EXPECT_EQ(a.optimizer_steps, 1);
     EXPECT_NEAR(a.grad_norm, b.grad_norm, 10 * bound * b.grad_norm + 1e-5);
-    EXPECT_NEAR(a.entropy, b.entropy, 1e-3 * b.entropy);
+    EXPECT_NEAR(a.entropy, b.entropy, std::max(1e-3, 0.5 * bound) * b.entropy);
   }
 }
 
@@ -82,12 +89,13 @@ void expect_as_one_rank(const ContextLayout& layout, const RigOptions& rig,
     EXPECT_TRUE(same_bits(rank.gradients, ranks[0].gradients));
   }
   EXPECT_TRUE(same_bits(train_on(layout, rig, options, samples)[0].masters, ranks[0].masters));
-  expect_near(ranks[0], train_on({}, rig, options, samples)[0], bound_of(rig.compute));
+  expect_near(ranks[0], train_on({}, rig, options, samples)[0], bound_of(layout.rule, rig.compute));
 }
 
 // The fixtures have 4 heads and 2 KV heads.
 constexpr ContextLayout kTwo{{2}}, kThreeZigzag{{3, ContextKind::kAllGather, true}},
-    kByHeads{{2, ContextKind::kUlysses}};
+    kByHeads{{2, ContextKind::kUlysses}}, kRing{{2, ContextKind::kRing}},
+    kThreeInRing{{3, ContextKind::kRing, true}};
 
 class ContextRanksTest : public ::testing::TestWithParam<Dtype> {
  protected:
@@ -105,6 +113,8 @@ TEST_P(ContextRanksTest, FixturesTrainAsOneRankDoes) {
     expect_as_one_rank(kTwo, rig, options_of());
     expect_as_one_rank(kThreeZigzag, rig, options_of());
     expect_as_one_rank(kByHeads, rig, options_of());
+    expect_as_one_rank(kRing, rig, options_of());
+    expect_as_one_rank(kThreeInRing, rig, options_of());
   }
 }
 
@@ -126,10 +136,13 @@ ModelConfig long_config(int64_t window) {
 }
 
 TEST_P(ContextRanksTest, LongSequencesTrainAsOneRankDoes) {
-  for (const int64_t window : {0, 150}) {
+  for (const int64_t window : {0, 20, 150}) {  // smaller than a rank's rows, and larger
     SCOPED_TRACE(str("window ", window));
     const LayeredSource source(long_config(window));
     const RigOptions rig{.compute = GetParam(), .source = &source};
+    expect_as_one_rank({{2, ContextKind::kRing, true}}, rig, options_of(1024), long_samples);
+    expect_as_one_rank({{4, ContextKind::kRing}}, rig, options_of(1024), long_samples);
+    if (window == 20) continue;
     expect_as_one_rank({{2, ContextKind::kAllGather, true}}, rig, options_of(1024), long_samples);
     expect_as_one_rank({{4}}, rig, options_of(1024), long_samples);
     expect_as_one_rank(kByHeads, rig, options_of(1024), long_samples);
@@ -143,6 +156,7 @@ TEST_P(ContextRanksTest, PromptsThatAreNotSharedTrainAsOneRankDoes) {
   const RigOptions rig{.compute = GetParam(), .source = &source};
   expect_as_one_rank({{3, ContextKind::kAllGather, true}}, rig, o, long_samples);
   expect_as_one_rank(kByHeads, rig, o, long_samples);
+  expect_as_one_rank(kThreeInRing, rig, o, long_samples);
 }
 
 TEST_P(ContextRanksTest, PaddedMicroBatchesTrainAsOneRankDoes) {
@@ -150,8 +164,10 @@ TEST_P(ContextRanksTest, PaddedMicroBatchesTrainAsOneRankDoes) {
   o.batch.packed = o.batch.shared_prefix = false;
   o.batch.pad_to = 48;
   expect_as_one_rank(kTwo, {.compute = GetParam()}, o);
+  expect_as_one_rank(kThreeInRing, {.compute = GetParam()}, o);
   o.batch.packed = true;
   expect_as_one_rank(kTwo, {.compute = GetParam()}, o);
+  expect_as_one_rank(kThreeInRing, {.compute = GetParam()}, o);
 }
 
 // Fewer blocks than ranks: some have no rows.
@@ -164,11 +180,13 @@ TEST_P(ContextRanksTest, RanksMayHaveNoRows) {
     expect_as_one_rank({{5}}, rig, options_of(), one_short);
     expect_as_one_rank(kByHeads, rig, options_of(), one_short);
     expect_as_one_rank({{3, ContextKind::kAllGather, true}}, rig, options_of(), one_short);
+    expect_as_one_rank({{5, ContextKind::kRing}}, rig, options_of(), one_short);
+    expect_as_one_rank(kThreeInRing, rig, options_of(), one_short);
   }
 }
 
 TEST_P(ContextRanksTest, RecomputedLayersHaveTheSameBits) {
-  for (const ContextLayout& layout : {kThreeZigzag, kByHeads}) {
+  for (const ContextLayout& layout : {kThreeZigzag, kByHeads, kThreeInRing}) {
     SCOPED_TRACE(name_of(layout));
     const RigOptions rig{.model = "gemma3", .compute = GetParam()};
     const Outcome kept = train_on(layout, rig, options_of())[0];
@@ -188,14 +206,15 @@ TEST_P(ContextRanksTest, RecomputedLayersHaveTheSameBits) {
 
 TEST_P(ContextRanksTest, GroupsShareABatch) {
   const RigOptions rig{.compute = GetParam()};
-  for (const ContextRule& rule : {ContextRule{2}, ContextRule{2, ContextKind::kAllGather, true},
-                                  ContextRule{2, ContextKind::kUlysses}}) {
+  for (const ContextRule& rule :
+       {ContextRule{2}, ContextRule{2, ContextKind::kAllGather, true},
+        ContextRule{2, ContextKind::kUlysses}, ContextRule{2, ContextKind::kRing, true}}) {
     const ContextLayout layout{rule, 2};
     SCOPED_TRACE(name_of(layout));
     const std::vector<Outcome> ranks = train_on(layout, rig, options_of());
     for (const Outcome& rank : ranks) EXPECT_TRUE(same_bits(rank.masters, ranks[0].masters));
     const Outcome one = train_on({}, rig, options_of())[0];
-    EXPECT_LT(relative_l2(ranks[0].gradients, one.gradients), bound_of(GetParam()));
+    EXPECT_LT(relative_l2(ranks[0].gradients, one.gradients), bound_of(rule, GetParam()));
     EXPECT_EQ(ranks[0].metrics[0].tokens, one.metrics[0].tokens);
   }
 }
@@ -221,20 +240,33 @@ TEST_P(ContextRanksTest, ZeroStagesHaveTheSameBits) {
   }
 }
 
-TEST(ContextRanks, ALogProbThatDiffersIsFound) {
+// A step of two ranks on samples one of which has log-probs that differ by so much.
+void step_with_difference(const ContextLayout& layout, float difference, bool accepted) {
   TrainerOptions o = options_of();
-  o.context = kTwo.rule;
+  o.context = layout.rule;
   const auto thrown = try_local_ranks(2, [&](std::shared_ptr<Transport> transport) {
-    RankGroups groups(kTwo, transport);
+    RankGroups groups(layout, transport);
     RigOptions rig_options;
     groups.join(rig_options);
     TrainRig rig(rig_options, o);
     std::vector<Sample> samples = short_samples(rig.model().config().vocab, 5);
     store_logprobs(rig, samples);
-    for (float& logprob : samples[2].logprobs) logprob += 0.25f;
-    EXPECT_THROW(rig.trainer->step(with_advantages(samples)), Error);
+    for (float& logprob : samples[2].logprobs) logprob += difference;
+    if (accepted) {
+      EXPECT_GT(rig.trainer->step(with_advantages(samples)).logprob_max_abs_diff, 0);
+    } else {
+      EXPECT_THROW(rig.trainer->step(with_advantages(samples)), Error);
+    }
   });
   for (const auto& e : thrown) EXPECT_EQ(e, nullptr);
+}
+
+TEST(ContextRanks, ALogProbThatDiffersIsFound) {
+  const auto bound = static_cast<float>(logprob_bound(kRing.rule, Dtype::kF32));
+  step_with_difference(kTwo, 0.25f, false);
+  step_with_difference(kTwo, 0.5f * bound, false);
+  step_with_difference(kRing, 0.5f * bound, true);
+  step_with_difference(kRing, 2 * bound, false);
 }
 
 // The rows and blocks of the rank that has most, of a micro-batch of one sample.
@@ -258,7 +290,8 @@ uint64_t bytes_of_layer(const ContextRule& rule, const AttentionShape& s, uint64
   const auto ranks = static_cast<uint64_t>(rule.ranks), others = ranks - 1;
   const auto q = static_cast<uint64_t>(s.heads * s.head_dim),
              k = static_cast<uint64_t>(s.kv_heads * s.head_dim);
-  if (!rule.by_heads()) return others * ((rows + 15) / 16 * s.block_bytes() + rows * 2 * k * 4);
+  const uint64_t kv = (rows + 15) / 16 * s.block_bytes();
+  if (!rule.by_heads()) return others * ((rule.in_ring() ? 2 : 1) * kv + rows * 2 * k * 4);
   const uint64_t item = dtype_bytes(s.dtype);
   const auto padded_q = static_cast<uint64_t>(s.heads * s.padded_dim());
   return others * (longest.rows * ((padded_q + 2 * q) * item + (2 * q + 2 * k) * 4) +
@@ -267,7 +300,8 @@ uint64_t bytes_of_layer(const ContextRule& rule, const AttentionShape& s, uint64
 
 TEST(ContextRanks, ExchangeTheBytesOfTheFormula) {
   const LayeredSource source(long_config(0));
-  for (const ContextLayout& layout : {kTwo, kThreeZigzag, ContextLayout{{4}}, kByHeads}) {
+  for (const ContextLayout& layout :
+       {kTwo, kThreeZigzag, ContextLayout{{4}}, kByHeads, kRing, kThreeInRing}) {
     SCOPED_TRACE(name_of(layout));
     std::vector<uint64_t> sent(static_cast<size_t>(layout.ranks())), want(sent.size());
     TrainerOptions o = options_of(1024);
@@ -303,10 +337,12 @@ TEST_P(ContextRanksTest, OtherHeadsAndLayersThatDiffer) {
     expect_as_one_rank({{3, ContextKind::kUlysses}}, rig, options_of());
     expect_as_one_rank({{4, ContextKind::kUlysses}}, rig, options_of());
     expect_as_one_rank({{4, ContextKind::kAllGather, true}}, rig, options_of());
+    expect_as_one_rank({{4, ContextKind::kRing, true}}, rig, options_of());
   }
   const LayeredSource source(layered_config());
   const RigOptions rig{.compute = GetParam(), .source = &source};
   expect_as_one_rank(kThreeZigzag, rig, options_of());
+  expect_as_one_rank(kThreeInRing, rig, options_of());
 }
 
 }  // namespace

@@ -114,6 +114,36 @@ TEST_P(Attention, CopiedKeysAndValuesStandWhereTheyStood) {
       }
 }
 
+// Keys may end within a block, and some rows attend none of a call's.
+TEST_P(Attention, KeysOfSeveralCallsAreMerged) {
+  attend(kAttentionMaxRows);
+  const int64_t a = length_ / 3, b = length_ - length_ / 4;
+  const auto run = [&](int64_t first, int64_t end) {
+    return KeyRun{first, end, blocks_.data(), 0};
+  };
+  const std::vector<std::vector<KeyRun>> calls = {{run(a, b)}, {run(0, a), run(b, length_)}};
+  std::vector<float> lse(lse_.size(), std::nanf("")), scratch(attention_scratch_floats(shape_));
+  std::vector<float> partial(static_cast<size_t>(length_ * shape_.heads * shape_.head_dim),
+                             std::nanf(""));
+  AttentionArgs some = args();
+  some.out = nullptr;
+  some.lse = lse.data();
+  some.partial = partial.data();
+  for (const std::vector<KeyRun>& runs : calls) {
+    if (std::ranges::any_of(runs, [](const KeyRun& r) { return r.first == r.end; })) return;
+    for (int64_t p = 0; p < length_; p += kAttentionMaxRows) {
+      const AttentionRows rows{p, std::min(kAttentionMaxRows, length_ - p), p, nullptr, runs};
+      attention(some, rows, {0, shape_.kv_heads}, scratch.data());
+    }
+    some.merges = true;
+  }
+  // bf16: the output is rounded once, and weights of another maximum are rounded otherwise.
+  const double tolerance = shape_.dtype == Dtype::kBf16 ? 0.02 : 2e-6;
+  for (size_t i = 0; i < partial.size(); ++i)
+    ASSERT_NEAR(partial[i], element(out_.data(), shape_.dtype, static_cast<int64_t>(i)), tolerance);
+  for (size_t i = 0; i < lse.size(); ++i) ASSERT_NEAR(lse[i], lse_[i], 1e-5);
+}
+
 TEST_P(Attention, SharedBlocksReadOnceGiveTheBitsOfEachRowAlone) {
   rule_.window = 0;  // rows with a window are never taken together
   attend(1);

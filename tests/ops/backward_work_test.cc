@@ -237,47 +237,127 @@ void meet(RankWork& r, std::map<std::pair<int64_t, int64_t>, int>& met) {
   EXPECT_EQ(r.stored.size(), r.rows.size());
 }
 
-// Cuts anywhere, also within prompts, and two chunks for a rank.
+// A batch of random groups, cut anywhere, also within prompts, into one or two chunks for a rank.
+struct Division {
+  Batch batch;
+  std::vector<RowChunk> chunks;
+  std::vector<std::vector<size_t>> of_ranks;  // which chunks
+
+  RankRows rows_of(size_t rank, bool own) const {
+    RankRows out{chunks[of_ranks[rank].front()].place, 0, own};
+    out.end = out.begin;
+    for (const size_t c : of_ranks[rank]) out.end += chunks[c].end_row - chunks[c].first_row;
+    return out;
+  }
+};
+
+Batch random_groups(std::mt19937& rng, int round) {
+  Batch batch;
+  for (unsigned group = 0, groups = 1 + rng() % 3; group < groups; ++group) {
+    const auto prefix_sequence = static_cast<int32_t>(batch.sequences.size());
+    const auto prompt = static_cast<int32_t>(1 + rng() % (round % 2 == 0 ? 30 : 400));
+    batch.add(prompt, 0, -1);
+    for (unsigned i = 0, count = rng() % 6; i < count; ++i)
+      batch.add(static_cast<int32_t>(1 + rng() % 300), prompt, prefix_sequence);
+  }
+  return batch;
+}
+
+Division random_division(std::mt19937& rng, int round) {
+  Division d{random_groups(rng, round), {}, {}};
+  const int64_t ranks = 1 + rng() % 4, count = round % 3 == 0 ? 2 * ranks : ranks;
+  std::vector<int64_t> bounds = {0, d.batch.rows};
+  for (int64_t i = 1; i < count; ++i) bounds.push_back(rng() % (d.batch.rows + 1));
+  std::ranges::sort(bounds);
+  for (int64_t c = 0; c < count; ++c)
+    d.chunks.push_back({bounds[static_cast<size_t>(c)], bounds[static_cast<size_t>(c + 1)], 0});
+  d.of_ranks.resize(static_cast<size_t>(ranks));
+  int64_t place = 0;
+  for (int64_t r = 0; r < ranks; ++r) {
+    for (int64_t c = 0; c < count; ++c) {
+      if (c != r && (c < ranks || 2 * ranks - 1 - c != r)) continue;
+      RowChunk& chunk = d.chunks[static_cast<size_t>(c)];
+      d.of_ranks[static_cast<size_t>(r)].push_back(static_cast<size_t>(c));
+      chunk.place = place;
+      place += chunk.end_row - chunk.first_row;
+    }
+  }
+  return d;
+}
+
+void expect_all_met_once(const Batch& batch,
+                         const std::map<std::pair<int64_t, int64_t>, int>& met) {
+  size_t want = 0;
+  for (const SequenceRows& s : batch.sequences) {
+    for (int64_t r = 0; r < s.rows; ++r) want += static_cast<size_t>(s.first_position + r + 1);
+  }
+  for (const auto& [pair, times] : met) ASSERT_EQ(times, 1);
+  EXPECT_EQ(met.size(), want);
+}
+
 TEST(BackwardWork, RanksThatDivideRowsMeetEveryKeyOnce) {
   std::mt19937 rng(6);
   for (int round = 0; round < 30; ++round) {
-    Batch batch;
-    for (unsigned group = 0, groups = 1 + rng() % 3; group < groups; ++group) {
-      const auto prefix_sequence = static_cast<int32_t>(batch.sequences.size());
-      const auto prompt = static_cast<int32_t>(1 + rng() % (round % 2 == 0 ? 30 : 400));
-      batch.add(prompt, 0, -1);
-      for (unsigned i = 0, count = rng() % 6; i < count; ++i)
-        batch.add(static_cast<int32_t>(1 + rng() % 300), prompt, prefix_sequence);
-    }
-    const int64_t ranks = 1 + rng() % 4, count = round % 3 == 0 ? 2 * ranks : ranks;
-    std::vector<int64_t> bounds = {0, batch.rows};
-    for (int64_t i = 1; i < count; ++i) bounds.push_back(rng() % (batch.rows + 1));
-    std::ranges::sort(bounds);
-    std::vector<RowChunk> chunks;
-    for (int64_t c = 0; c < count; ++c)
-      chunks.push_back({bounds[static_cast<size_t>(c)], bounds[static_cast<size_t>(c + 1)], 0});
-    std::vector<std::vector<size_t>> of_ranks(static_cast<size_t>(ranks));
-    int64_t place = 0;
-    for (int64_t r = 0; r < ranks; ++r) {
-      for (int64_t c = 0; c < count; ++c) {
-        if (c != r && (c < ranks || 2 * ranks - 1 - c != r)) continue;
-        RowChunk& chunk = chunks[static_cast<size_t>(c)];
-        of_ranks[static_cast<size_t>(r)].push_back(static_cast<size_t>(c));
-        chunk.place = place;
-        place += chunk.end_row - chunk.first_row;
-      }
-    }
+    const Division d = random_division(rng, round);
     std::map<std::pair<int64_t, int64_t>, int> met;
-    for (const std::vector<size_t>& mine : of_ranks) {
-      RankWork rank(batch, chunks, mine);
+    for (const std::vector<size_t>& mine : d.of_ranks) {
+      RankWork rank(d.batch, d.chunks, mine);
       meet(rank, met);
     }
-    size_t want = 0;
-    for (const SequenceRows& s : batch.sequences) {
-      for (int64_t r = 0; r < s.rows; ++r) want += static_cast<size_t>(s.first_position + r + 1);
+    expect_all_met_once(d.batch, met);
+  }
+}
+
+// The same as meet() with the keys of one rank. Nothing is added to a gradient of this rank's own
+// keys before it was stored.
+void meet_keys_of(RankWork& r, const RankRows& keys,
+                  std::map<std::pair<int64_t, int64_t>, int>& met) {
+  const int64_t stride = keys.own ? 2 * kWidth + 1 : kWidth;
+  std::vector<float> gradients(static_cast<size_t>((keys.count() + 1) * stride));
+  r.work.cut(r.own, r.all, keys, {gradients.data(), stride});
+  EXPECT_EQ(r.work.num_sums(), keys.own ? 0 : keys.count() * kWidth);
+  std::set<const float*> stored;
+  for (int64_t step = 0; step < r.work.steps(); ++step) {
+    std::set<const float*> written, now;
+    std::set<int64_t> rows;
+    for (const AttentionBackwardPiece& p : r.work.pieces(step, {1.0f})) {
+      ASSERT_TRUE(keys.own || !p.overwrite);
+      const size_t whole = r.whole_of_row(p.rows.first_row);
+      for (int64_t k = p.first_key; k < p.end_key; ++k) {
+        const int64_t key_row = r.row_of_key(whole, k);
+        const int64_t row = r.place_of_row(key_row) - keys.begin;
+        ASSERT_TRUE(row >= 0 && row < keys.count());
+        const float* const place = gradients.data() + row * stride;
+        ASSERT_TRUE(written.insert(place).second);
+        if (p.overwrite) now.insert(place);
+        ASSERT_TRUE(p.overwrite || !keys.own || stored.contains(place));
+        if (k < p.prefix) {
+          ASSERT_EQ(p.prefix_stride, stride);
+          ASSERT_EQ(p.d_prefix + (k - p.first_sum) * stride, place);
+        }
+        for (int64_t i = 0; i < p.rows.rows; ++i)
+          if (k <= p.rows.first_position + i)
+            ++met[{r.rows[static_cast<size_t>(p.rows.first_row + i)], key_row}];
+      }
+      for (int64_t i = 0; i < p.rows.rows; ++i)
+        ASSERT_TRUE(rows.insert(p.rows.first_row + i).second);
     }
-    for (const auto& [pair, times] : met) ASSERT_EQ(times, 1);
-    EXPECT_EQ(met.size(), want);
+    stored.merge(now);
+  }
+  EXPECT_EQ(static_cast<int64_t>(stored.size()), keys.own ? keys.count() : 0);
+}
+
+TEST(BackwardWork, KeysOfOneRankAfterTheOtherAreMetOnce) {
+  std::mt19937 rng(7);
+  for (int round = 0; round < 30; ++round) {
+    const Division d = random_division(rng, round);
+    std::map<std::pair<int64_t, int64_t>, int> met;
+    for (size_t r = 0; r < d.of_ranks.size(); ++r) {
+      RankWork rank(d.batch, d.chunks, d.of_ranks[r]);
+      for (size_t source = 0; source < d.of_ranks.size(); ++source)
+        meet_keys_of(rank, d.rows_of(source, source == r), met);
+    }
+    expect_all_met_once(d.batch, met);
   }
 }
 

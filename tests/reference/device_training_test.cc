@@ -2,6 +2,7 @@
 // its engine samples is what its trainer computes, bit for bit.
 #include <gtest/gtest.h>
 
+#include "../context/context_rig.h"
 #include "device_steps.h"
 #include "model_pass.h"
 #include "train/engine_samples.h"
@@ -67,6 +68,29 @@ TEST_P(ReferenceEngine, SampledLogprobsEqualTheTrainers) {
       EXPECT_EQ(m.ratio_max, 1.0);
       EXPECT_EQ(m.optimizer_steps, 1);
     }
+  }
+}
+
+// On the reference device: what a divided attention and its backward are by their contract.
+std::vector<float> gradients_of_ranks(const ContextLayout& layout) {
+  std::vector<float> out;
+  TrainerOptions o;
+  o.max_tokens = 128;
+  o.schedule.lr = 1e-3;
+  on_ranks(layout, {.device = reference_device()}, o, [&](TrainRig& rig, int rank) {
+    std::vector<Sample> samples = group_samples({2, 2, 30, 20}, rig.model().config().vocab, 3);
+    store_logprobs(rig, samples);
+    rig.trainer->step(with_advantages(samples));
+    if (rank == 0) out = rig.gradients();
+  });
+  return out;
+}
+
+TEST(ReferenceContext, RanksInARingTrainAsOneRankDoes) {
+  const std::vector<float> one = gradients_of_ranks({});
+  for (const ContextRule& rule :
+       {ContextRule{2, ContextKind::kRing, true}, ContextRule{3, ContextKind::kRing}}) {
+    EXPECT_LE(relative_l2(gradients_of_ranks({rule}), one), 1e-5);
   }
 }
 

@@ -53,8 +53,12 @@ struct OpMemory {
   }
   void at(const AttendArgs& a) const {
     on_device(static_cast<const std::byte*>(a.attention.q), a.attention.pool,
-              static_cast<const std::byte*>(a.attention.out), a.attention.lse, a.workspace);
-    for (const AttentionRows& rows : a.work.by_sequence()) host(rows.blocks);
+              static_cast<const std::byte*>(a.attention.out), a.attention.lse, a.attention.partial,
+              a.workspace);
+    for (const AttentionRows& rows : a.work.by_sequence()) {
+      host(rows.blocks);
+      for (const KeyRun& run : rows.runs) host(run.blocks);
+    }
     if (a.heads != nullptr) at(*a.heads);
   }
   void at(const ProjectResidualArgs& a) const {

@@ -52,11 +52,27 @@ Head prepared_head(const RopeKvArgs& a, int64_t row, int64_t head) {
   return x;
 }
 
-// A row of the batch in attention.
-struct Query {
-  int64_t row, position;
+// A key that a row attends, in a block of this table.
+struct Key {
+  int64_t position;
   const int32_t* blocks;
 };
+
+// A row of the batch in attention.
+struct Query {
+  int64_t row;
+  std::vector<Key> keys;
+};
+
+Query query_of(const AttentionArgs& a, const AttentionRows& rows, int64_t r) {
+  Query out{rows.first_row + r, {}};
+  const int64_t position = rows.first_position + r, first = a.rule.first_key(position);
+  const KeyRun all{0, position + 1, rows.blocks, 0};
+  for (const KeyRun& run : rows.runs.empty() ? std::span(&all, 1) : rows.runs)
+    for (int64_t p = std::max(first, run.first); p < std::min(position + 1, run.end); ++p)
+      out.keys.push_back({p, run.blocks});
+  return out;
+}
 
 Head read_head(Dtype t, const void* from, int64_t first, int64_t count) {
   Head out(static_cast<size_t>(count));
@@ -64,26 +80,41 @@ Head read_head(Dtype t, const void* from, int64_t first, int64_t count) {
   return out;
 }
 
+// The output of a row and head, with the weight of those before: its own is 1 - before.
+void put_output(const AttentionArgs& a, int64_t place, const Head& out, double before) {
+  const int64_t D = a.shape.head_dim;
+  for (int64_t d = 0; d < D; ++d) {
+    if (a.partial == nullptr) {
+      put(a.shape.dtype, a.out, place * D + d, out[d]);
+      continue;
+    }
+    float& to = a.partial[place * D + d];
+    to = static_cast<float>((before == 0 ? 0.0 : before * to) + (1 - before) * out[d]);
+  }
+}
+
 void attend_head(const AttentionArgs& a, const Query& at, int64_t head) {
   const AttentionShape& s = a.shape;
   const KvElements kv{s, const_cast<std::byte*>(a.pool)};
-  const int64_t group = head / s.group(), first = a.rule.first_key(at.position);
-  const int64_t place = at.row * s.heads + head;
+  const int64_t group = head / s.group(), place = at.row * s.heads + head;
+  if (at.keys.empty()) return;
   const Head q = read_head(s.dtype, a.q, place * s.padded_dim(), s.head_dim);
   Head scores;
-  for (int64_t p = first; p <= at.position; ++p)
-    scores.push_back(a.rule.scale * dot(q, kv.key(at.blocks, group, p)));
+  for (const Key& k : at.keys)
+    scores.push_back(a.rule.scale * dot(q, kv.key(k.blocks, group, k.position)));
   const double max = *std::ranges::max_element(scores);
   double sum = 0;
   Head out(static_cast<size_t>(s.head_dim), 0.0);
-  for (int64_t p = first; p <= at.position; ++p) {
-    const double weight = std::exp(scores[p - first] - max);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const double weight = std::exp(scores[i] - max);
     sum += weight;
-    add_scaled(kv.value(at.blocks, group, p), weight, out);
+    add_scaled(kv.value(at.keys[i].blocks, group, at.keys[i].position), weight, out);
   }
-  for (int64_t d = 0; d < s.head_dim; ++d)
-    put(s.dtype, a.out, place * s.head_dim + d, out[d] / sum);
-  if (a.lse != nullptr) a.lse[place] = static_cast<float>(max + std::log(sum));
+  for (double& value : out) value /= sum;
+  const double own = max + std::log(sum);
+  const double before = a.merges ? 1 / (1 + std::exp(own - a.lse[place])) : 0;
+  put_output(a, place, out, before);
+  if (a.lse != nullptr) a.lse[place] = static_cast<float>(own - std::log1p(-before));
 }
 
 // The backward of one piece and kv head (ops/attention.h).
@@ -138,8 +169,10 @@ class PieceBackward {
   // Where the gradient of a key lies; that of its value follows all keys.
   float* key_gradient(int64_t position) const {
     const int64_t at = kv_head_ * s_.head_dim;
+    const int64_t stride =
+        piece_.prefix_stride != 0 ? piece_.prefix_stride : 2 * s_.kv_heads * s_.head_dim;
     if (position < piece_.prefix)
-      return piece_.d_prefix + (position - piece_.first_sum) * 2 * s_.kv_heads * s_.head_dim + at;
+      return piece_.d_prefix + (position - piece_.first_sum) * stride + at;
     const int64_t row = piece_.rows.first_row + position - piece_.rows.first_position;
     return a_.dqkv + row * width() + s_.heads * s_.head_dim + at;
   }
@@ -206,7 +239,7 @@ void attend(Compute&, const AttendArgs& a) {
   for (const AttentionRows& rows : a.work.by_sequence()) {
     for (int64_t r = 0; r < rows.rows; ++r)
       for (int64_t h = 0; h < a.attention.shape.heads; ++h)
-        attend_head(a.attention, {rows.first_row + r, rows.first_position + r, rows.blocks}, h);
+        attend_head(a.attention, query_of(a.attention, rows, r), h);
   }
 }
 

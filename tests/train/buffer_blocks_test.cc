@@ -72,6 +72,29 @@ TEST(WorkspaceBlocks, PaddingOfPackedMicroBatchesHasBlocks) {
   EXPECT_EQ(all_kv_blocks(shape, o), training_kv_blocks(o, 16) + 12);
 }
 
+// Of 1600 rows a rank has up to 416, of all 8 samples.
+TEST(WorkspaceBlocks, ARankHasRoomForTheBlocksOfItsOwnRows) {
+  TrainRig rig({}, {});
+  const TrainShape shape = shape_of(rig.model());
+  StepOptions o = options_of(1600, 401, {.step_samples = 8});
+  EXPECT_EQ(own_kv_blocks(shape, o), (1600 + 8 * 31) / 16);
+  for (const ContextKind kind : {ContextKind::kUlysses, ContextKind::kRing}) {
+    o.context = {4, kind};
+    EXPECT_EQ(all_kv_blocks(shape, o), (1600 + 8 * 31) / 16 + 1);
+    EXPECT_EQ(own_kv_blocks(shape, o), (416 + 8 * 31) / 16 + 1);
+    EXPECT_EQ(max_samples(o), 8);
+    const bool ring = kind == ContextKind::kRing;
+    EXPECT_EQ(pool_kv_blocks(shape, o), ring ? own_kv_blocks(shape, o) : all_kv_blocks(shape, o));
+    BatchLimits limits = train_limits(shape, o);
+    const uint64_t own = ForwardBuffers::bytes(shape.config, shape.kv, limits, 1);
+    limits.own_blocks = all_kv_blocks(shape, o);
+    EXPECT_LT(own, ForwardBuffers::bytes(shape.config, shape.kv, limits, 1));
+  }
+  o.context = {4};
+  EXPECT_EQ(pool_kv_blocks(shape, o), all_kv_blocks(shape, o));
+  EXPECT_EQ(max_samples(o), 0);
+}
+
 TEST(WorkspaceBlocks, NoMoreBlocksThanRowsArePlanned) {
   EXPECT_EQ(forward_kv_blocks(options_of(100, 31), 20, 16), 20);
   StepOptions o = options_of(100, 31, {.step_samples = 2});

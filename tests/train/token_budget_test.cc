@@ -63,6 +63,23 @@ TEST(TokenBudget, GroupsOfShortResponsesFillTheTokens) {
   }
 }
 
+// Each group is 4 samples and 34 rows: 512 rows hold 15 groups, 24 samples 6.
+TEST(TokenBudget, ALimitOfSamplesIsKept) {
+  std::vector<Sample> samples;
+  for (int group = 0; group < 24; ++group) add_group(samples, 30, std::vector<int32_t>(4, 1));
+  for (const auto balance : {BalanceCost::kNone, BalanceCost::kTokens, BalanceCost::kFlops}) {
+    PackRules rules = rules_of(options_of(512, balance), 16);
+    EXPECT_EQ(plan_micro_batches(items_of(samples), rules).size(), 2u);
+    rules.samples = 24;
+    const MicroBatchPlan plan = plan_micro_batches(items_of(samples), rules);
+    EXPECT_EQ(plan.size(), 4u);
+    for (const auto& part : plan) EXPECT_LE(part.size(), 24u);
+    rules.samples = 3;  // fewer than a group has
+    for (const auto& part : plan_micro_batches(items_of(samples), rules))
+      EXPECT_LE(part.size(), 3u);
+  }
+}
+
 // Prompts that end anywhere in a block, and rows that take as many blocks as they can.
 std::vector<Sample> costly_samples(std::mt19937& rng, size_t count, unsigned block_size) {
   std::vector<Sample> samples;

@@ -58,11 +58,14 @@ class AttendTasks {
     const int64_t call = task / groups_;
     const int32_t* blocks =
         call < shared_calls_ ? a_.work.shared_prefix_groups()[call].rows.front().blocks : nullptr;
-    if (!blocks) {
-      const AttentionRows& rows = ungrouped_[call - shared_calls_];
-      blocks = rows.blocks + args.rule.first_key(rows.first_position) / args.shape.block_size;
-    }
+    if (!blocks) blocks = first_of(ungrouped_[call - shared_calls_]);
     return args.pool + (*blocks * heads_ + task % groups_ * each_) * args.shape.kv_head_bytes();
+  }
+
+  const int32_t* first_of(const AttentionRows& rows) const {
+    const int64_t block = a_.attention.shape.block_size;
+    if (!rows.runs.empty()) return rows.runs[0].blocks + rows.runs[0].first / block;
+    return rows.blocks + a_.attention.rule.first_key(rows.first_position) / block;
   }
 
   void write_heads(const RowSpan& rows, int64_t kv_head) const {

@@ -192,6 +192,16 @@ HWY_INLINE PairRange pairs_of_block(const AttentionRule& rule, const AttentionSh
   const int64_t behind = start + s.block_size - rows.first_position + rule.window - 1;
   return {first * s.group(), std::min(rows.rows, behind) * s.group()};
 }
+// The same for the keys of the block that are in a run. May be empty.
+HWY_INLINE PairRange pairs_of_run(const AttentionRule& rule, const AttentionShape& s,
+                                  const AttentionRows& rows, const KeyRun& run, int64_t start) {
+  const int64_t first_key = std::max(start, run.first),
+                end_key = std::min(start + s.block_size, run.end);
+  const int64_t first = std::max<int64_t>(0, first_key - rows.first_position);
+  if (rule.window == 0) return {first * s.group(), rows.rows * s.group()};
+  const int64_t behind = end_key - rows.first_position + rule.window - 1;
+  return {first * s.group(), std::min(rows.rows, behind) * s.group()};
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace rl

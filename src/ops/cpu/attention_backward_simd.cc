@@ -122,7 +122,9 @@ class AttentionBackwardPass {
   void put_keys(int64_t start, const KeyRange& keys) {
     const int64_t D = shape_.head_dim, key = start + keys.first, count = keys.end - keys.first;
     const bool own = key >= piece_.prefix;
-    const int64_t stride = own ? row_width() : 2 * shape_.kv_heads * D;
+    const int64_t of_prefix =
+        piece_.prefix_stride != 0 ? piece_.prefix_stride : 2 * shape_.kv_heads * D;
+    const int64_t stride = own ? row_width() : of_prefix;
     const int64_t first_own_row = rows_.first_row - (rows_.first_position - piece_.prefix);
     float* to = own ? args_.dqkv + (first_own_row + key - piece_.prefix) * stride + shape_.heads * D
                     : piece_.d_prefix + (key - piece_.first_sum) * stride;

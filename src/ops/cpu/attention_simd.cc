@@ -91,11 +91,10 @@ class AttentionPass {
   // Sets the block that the next visit() prefetches, or null.
   void set_prefetch(const std::byte* next) { next_ = next; }
 
-  // Processes block `id`, whose keys begin at position `start` and of which `written` are valid,
-  // against some pairs. position_of(row) is the position of a row of the call.
-  template <typename Positions>
-  void visit(int32_t id, int64_t start, int64_t written, const PairRange& pairs,
-             const Positions& position_of) {
+  // Processes block `id`, whose first `written` keys are valid, against some pairs. keys_of(row)
+  // are the keys of the block that a row of the call attends, at least one.
+  template <typename KeysOf>
+  void visit(int32_t id, int64_t written, const PairRange& pairs, const KeysOf& keys_of) {
     const int64_t P = shape_.block_size, first = pairs.first;
     const uint64_t half = shape_.kv_head_bytes() / 2;
     const BlockProduct product{block(id),
@@ -106,7 +105,7 @@ class AttentionPass {
     products_.scores(product, scores_ + first * P);
     // Two passes, so that the reductions of one pair overlap with those of the next.
     for (int64_t i = first; i < pairs.end; ++i) {
-      const KeyRange keys = keys_of_row(args_.rule, position_of(i / shape_.group()), start, P);
+      const KeyRange keys = keys_of(i / shape_.group());
       new_max_[i] = std::max(max_[i], mask_and_max(scores_ + i * P, keys, P));
     }
     for (int64_t i = first; i < pairs.end; ++i)
@@ -116,6 +115,7 @@ class AttentionPass {
   }
 
   void finish() const {
+    if (args_.partial != nullptr) return finish_partial();
     const int64_t D = shape_.head_dim, W = shape_.padded_dim();
     for (int64_t i = 0; i < pairs_; ++i) {
       const int64_t place = shape_.place_of_pair(first_row_, kv_head_, i);
@@ -128,6 +128,41 @@ class AttentionPass {
   }
 
  private:
+  // Of a call with some of the keys. A pair that attends none of them has a sum of 0.
+  void finish_partial() const {
+    for (int64_t i = 0; i < pairs_; ++i) {
+      const int64_t place = shape_.place_of_pair(first_row_, kv_head_, i);
+      float* const to = args_.partial + place * shape_.head_dim;
+      float& lse = args_.lse[place];
+      const float own = max_[i] + std::log(sum_[i]);
+      if (!args_.merges) {
+        put_partial(i, to, sum_[i] == 0 ? 0.0f : 1.0f / sum_[i]);
+        lse = own;
+      } else if (sum_[i] != 0) {
+        const float most = std::max(lse, own), before = std::exp(lse - most),
+                    added = std::exp(own - most), all = before + added;
+        merge_partial(i, to, {before / all, added / all / sum_[i]});
+        lse = most + std::log(all);
+      }
+    }
+  }
+  void put_partial(int64_t pair, float* to, float factor) const {
+    const float* const from = out_ + pair * shape_.padded_dim();
+    for_each_lane(shape_.head_dim, [&](auto d, int64_t c) {
+      store(hn::Mul(hn::LoadU(d, from + c), hn::Set(d, factor)), d, to + c);
+    });
+  }
+  struct MergeFactors {
+    float before, added;
+  };
+  void merge_partial(int64_t pair, float* to, const MergeFactors& factors) const {
+    const float* const from = out_ + pair * shape_.padded_dim();
+    for_each_lane(shape_.head_dim, [&](auto d, int64_t c) {
+      const auto added = hn::Mul(hn::LoadU(d, from + c), hn::Set(d, factors.added));
+      store(hn::MulAdd(hn::LoadU(d, to + c), hn::Set(d, factors.before), added), d, to + c);
+    });
+  }
+
   const AttentionArgs& args_;
   const AttentionShape& shape_;
   const int64_t first_row_, kv_head_, pairs_;
@@ -148,17 +183,47 @@ void attend(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& he
   std::optional<AttentionPass<T, Products>> passes[kAttentionMaxRows];
   for (int64_t i = 0; i < count; ++i)
     passes[i].emplace(a, rows.first_row, rows.rows, heads.first + i, scratch + i * stride);
-  const auto position_of = [&](int64_t row) { return rows.first_position + row; };
   for (int64_t start = a.rule.first_key(rows.first_position) / P * P; start <= last; start += P) {
     const std::byte* next =
         start + P <= last ? passes[0]->block(rows.blocks[start / P + 1]) : a.next;
+    const auto keys_of = [&](int64_t row) {
+      return keys_of_row(a.rule, rows.first_position + row, start, P);
+    };
     for (int64_t i = 0; i < count; ++i) {
       passes[i]->set_prefetch(i + 1 < count ? passes[i + 1]->block(rows.blocks[start / P]) : next);
-      passes[i]->visit(rows.blocks[start / P], start, std::min(P, last + 1 - start),
-                       pairs_of_block(a.rule, a.shape, rows, start), position_of);
+      passes[i]->visit(rows.blocks[start / P], std::min(P, last + 1 - start),
+                       pairs_of_block(a.rule, a.shape, rows, start), keys_of);
     }
   }
   for (int64_t i = 0; i < count; ++i) passes[i]->finish();
+}
+
+// Blocks that hold no key of any row are skipped.
+template <typename Pass>
+void visit_run(Pass& pass, const AttentionArgs& a, const AttentionRows& rows, const KeyRun& run) {
+  const int64_t P = a.shape.block_size, end = std::min(run.end, rows.first_position + rows.rows);
+  const int64_t first = std::max(run.first, a.rule.first_key(rows.first_position));
+  for (int64_t start = first / P * P; start < end; start += P) {
+    const PairRange pairs = pairs_of_run(a.rule, a.shape, rows, run, start);
+    if (pairs.first >= pairs.end) continue;
+    pass.set_prefetch(start + P < end ? pass.block(run.blocks[start / P + 1]) : nullptr);
+    pass.visit(run.blocks[start / P], std::min(P, end - start), pairs, [&](int64_t row) {
+      const KeyRange keys = keys_of_row(a.rule, rows.first_position + row, start, P);
+      return KeyRange{std::max(keys.first, run.first - start), std::min(keys.end, run.end - start)};
+    });
+  }
+}
+
+// Some runs of keys alone.
+template <typename T, typename Products>
+void attend_runs(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& heads,
+                 float* scratch) {
+  RL_CHECK(a.lse != nullptr && !rows.runs.empty());
+  for (int64_t head = heads.first; head < heads.end; ++head) {
+    AttentionPass<T, Products> pass(a, rows.first_row, rows.rows, head, scratch);
+    for (const KeyRun& run : rows.runs) visit_run(pass, a, rows, run);
+    pass.finish();
+  }
 }
 
 // The shared blocks with all rows first, then each row's own blocks.
@@ -168,11 +233,11 @@ void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int6
   const int64_t P = a.shape.block_size, group = a.shape.group(),
                 count = static_cast<int64_t>(rows.rows.size());
   AttentionPass<T, Products> pass(a, rows.first_row, count, kv_head, scratch);
-  const auto position_of = [&](int64_t row) { return rows.rows[row].position; };
   const int32_t* shared = rows.rows.front().blocks;
   for (int64_t b = 0; b < rows.shared_blocks; ++b) {
     pass.set_prefetch(pass.block(shared[b + 1]));  // after the last: the first row's own block
-    pass.visit(shared[b], b * P, P, {0, count * group}, position_of);
+    pass.visit(shared[b], P, {0, count * group},
+               [&](int64_t row) { return keys_of_row(a.rule, rows.rows[row].position, b * P, P); });
   }
   for (int64_t r = 0; r < count; ++r) {
     const SharedRow& row = rows.rows[r];
@@ -181,8 +246,9 @@ void attend_shared(const AttentionArgs& a, const SharedAttentionRows& rows, int6
       pass.set_prefetch(more            ? pass.block(row.blocks[start / P + 1])
                         : r + 1 < count ? pass.block(rows.rows[r + 1].blocks[rows.shared_blocks])
                                         : a.next);
-      pass.visit(row.blocks[start / P], start, std::min(P, row.position + 1 - start),
-                 {r * group, (r + 1) * group}, position_of);
+      pass.visit(row.blocks[start / P], std::min(P, row.position + 1 - start),
+                 {r * group, (r + 1) * group},
+                 [&](int64_t) { return keys_of_row(a.rule, row.position, start, P); });
     }
   }
   pass.finish();
@@ -198,7 +264,8 @@ void attention_shared_target(const AttentionArgs& a, const SharedAttentionRows& 
 void attention_target(const AttentionArgs& a, const AttentionRows& rows, const KvHeads& heads,
                       float* scratch) {
   with_products<Fp32Products, Bf16DotProducts>(a.shape, a.products, [&]<typename T, typename P>() {
-    attend<T, P>(a, rows, heads, scratch);
+    a.partial != nullptr ? attend_runs<T, P>(a, rows, heads, scratch)
+                         : attend<T, P>(a, rows, heads, scratch);
   });
 }
 

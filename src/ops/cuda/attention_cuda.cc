@@ -56,6 +56,7 @@ void attend(Compute& compute, const AttendArgs& args) {
   const AttentionArgs& a = args.attention;
   const AttentionSizes sizes = attention_sizes(a.shape, a.rule);
   check_aligned(a.q, a.pool);
+  RL_CHECK(a.partial == nullptr);
   if (args.heads != nullptr) rope_and_write_kv(gpu, *args.heads);
   const bool mma = uses_mma(a.shape, a.products);
   const AttentionRuns runs = runs_of_calls(args.work.by_sequence(), a.shape.block_size);

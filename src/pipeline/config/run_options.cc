@@ -200,10 +200,18 @@ BatchRules batch_rules_from(const Settings& settings) {
   return b;
 }
 
+namespace {
+
+ContextKind context_kind_from(ParallelContextKind named) {
+  if (named == ParallelContextKind::kUlysses) return ContextKind::kUlysses;
+  return named == ParallelContextKind::kRing ? ContextKind::kRing : ContextKind::kAllGather;
+}
+
+}  // namespace
+
 ContextRule context_rule_from(const Settings& settings) {
   const ParallelSettings& p = settings.parallel;
-  const bool by_heads = p.context_kind == ParallelContextKind::kUlysses;
-  return {p.context, by_heads ? ContextKind::kUlysses : ContextKind::kAllGather, p.context_zigzag};
+  return {p.context, context_kind_from(p.context_kind), p.context_zigzag};
 }
 
 namespace {

@@ -44,7 +44,7 @@ enum class EvalWeights : uint8_t { kTrained, kEma };
 enum class ModelDtype : uint8_t { kAuto, kBf16, kFp32 };
 enum class OptimizerName : uint8_t { kAdamw, kMuon };
 enum class OptimizerStateDtype : uint8_t { kFp32, kBf16, kInt8 };
-enum class ParallelContextKind : uint8_t { kAllGather, kUlysses };
+enum class ParallelContextKind : uint8_t { kAllGather, kUlysses, kRing };
 enum class PipelineColocate : uint8_t { kAll, kActorRef, kCriticReward, kNone };
 enum class PipelineFilter : uint8_t { kNone, kMean, kSpread };
 enum class PipelineMode : uint8_t { kSync, kOneStepOff, kAsync };

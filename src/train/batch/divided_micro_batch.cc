@@ -1,6 +1,7 @@
 // Which rows of a micro-batch a rank has (ContextRule). Chunks follow from the rows alone and begin
 // where a KV block does, so a block has the keys and values of one rank's rows. Blocks get new ids,
-// rank after rank, so that those of a rank follow one another.
+// rank after rank, so that those of a rank follow one another; in a ring each rank has its own
+// alone, whose ids begin at 0.
 #include <algorithm>
 
 #include "core/error.h"
@@ -33,22 +34,24 @@ void MicroBatch::divide(const ContextRule& rule, const ContextRanks& ranks) {
   };
   chunks_.assign(static_cast<size_t>(rule.chunks()), {});
   std::vector<int32_t> new_ids(starts.size());
-  context_.emplace(ContextBatch{ranks, rule.by_heads(), {}, {{0}}, {{0}}});
+  context_.emplace(ContextBatch{ranks, rule.kind, {}, {{0}}, {{0}}});
   int64_t place = 0;
   int32_t next_id = 0;
   for (int r = 0; r < ranks.size(); ++r) {
+    const int32_t first_id = rule.in_ring() ? next_id : 0;
     if (r == ranks.rank()) context_->rows.own_place = place;
     for (int64_t k = 0; k < rule.chunks(); ++k) {
       if (rule.rank_of(k) != r) continue;
       const int64_t first = first_block_of(k), end = first_block_of(k + 1);
       chunks_[static_cast<size_t>(k)] = {row_of_block(first), row_of_block(end), place};
       place += row_of_block(end) - row_of_block(first);
-      for (int64_t b = first; b < end; ++b) new_ids[static_cast<size_t>(b)] = next_id++;
+      for (int64_t b = first; b < end; ++b) new_ids[static_cast<size_t>(b)] = next_id++ - first_id;
     }
     context_->row_places.bounds.push_back(static_cast<uint64_t>(place));
     context_->blocks.bounds.push_back(static_cast<uint64_t>(next_id));
   }
   for (int32_t& block : tables_) block = new_ids[static_cast<size_t>(block)];
+  if (rule.in_ring()) next_block_ = static_cast<int32_t>(context_->blocks[ranks.rank()].count());
   keep_own_rows(rule);
 }
 

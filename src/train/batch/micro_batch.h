@@ -38,7 +38,8 @@ class MicroBatch {
     return {ids_, sequences_, nullptr, false, context_ ? &*context_ : nullptr};
   }
   int64_t rows() const { return static_cast<int64_t>(ids_.size()); }
-  int64_t blocks() const { return next_block_; }  // ids 0..blocks() - 1
+  // Ids 0..blocks() - 1 of the pool; of ranks in a ring those of this rank.
+  int64_t blocks() const { return next_block_; }
   // In the order of items and of their tokens. Only the last row of a shared prefix appears
   // several times.
   std::span<const WantedRow> wanted() const { return wanted_; }

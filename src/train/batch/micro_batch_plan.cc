@@ -20,6 +20,10 @@ RunSize size_of(std::span<const PackItem> items, const PackRules& rules) {
   return size;
 }
 
+bool within_samples(size_t samples, const PackRules& rules) {
+  return rules.samples == 0 || samples <= static_cast<size_t>(rules.samples);
+}
+
 // Fills micro-batches in order. With a token budget a run that fits one micro-batch is not split.
 class InOrder {
  public:
@@ -30,10 +34,10 @@ class InOrder {
     const RunSize whole = size_of(items, rules_);
     const bool uncut = rules_.batch.packed && rules_.batch.micro_batch_size == 0 &&
                        rules_.batch.padded(whole.rows()) <= rules_.rows &&
-                       whole.blocks() <= rules_.blocks;
-    if (uncut && !fits(whole, items.front())) begin();
+                       whole.blocks() <= rules_.blocks && within_samples(items.size(), rules_);
+    if (uncut && !fits(whole, items)) begin();
     for (const PackItem& item : items) {
-      if (!fits(run_with(item), item)) begin();
+      if (!fits(run_with(item), {&item, 1})) begin();
       add(item);
     }
   }
@@ -46,16 +50,17 @@ class InOrder {
     more.add(item);
     return more;
   }
-  // `run` is the run with the item added; an empty micro-batch takes any.
-  bool fits(const RunSize& run, const PackItem& item) const {
+  // `run` is the run with the items added; an empty micro-batch takes any.
+  bool fits(const RunSize& run, std::span<const PackItem> items) const {
     const auto taken = plan_.empty() ? 0 : static_cast<int64_t>(plan_.back().size());
     if (taken == 0) return true;
+    if (!within_samples(plan_.back().size() + items.size(), rules_)) return false;
     if (rules_.batch.micro_batch_size > 0) return taken < rules_.batch.micro_batch_size;
     if (rules_.batch.packed) {
       return rules_.batch.padded(rows_ + run.rows()) <= rules_.rows &&
              blocks_ + run.blocks() <= rules_.blocks;
     }
-    const int64_t length = rules_.batch.padded(std::max<int64_t>(longest_, item.rows));
+    const int64_t length = rules_.batch.padded(std::max<int64_t>(longest_, items.front().rows));
     return (taken + 1) * length <= rules_.rows &&
            (taken + 1) * (kv_blocks_of(length, rules_.block_size) + 1) <= rules_.blocks;
   }
@@ -105,17 +110,23 @@ MicroBatchPlan pieces_of(std::span<const PackItem> items, const PackRules& rules
   return pieces;
 }
 
-enum class Measure : uint8_t { kRows, kRowsOrBlocks };
+enum class Measure : uint8_t { kRows, kRowsOrOthers };
 
-// Blocks are converted to the rows they correspond to, so that one budget covers both.
+// Blocks and samples are converted to the rows they correspond to, so that one budget covers all.
 WorkUnit unit_of(std::span<const PackItem> piece, const PackRules& rules, Measure measure) {
   const RunSize size = size_of(piece, rules);
   const auto cost = [&](int64_t rows) {
     return sequence_cost(rules.batch.balance, rules.hidden_size, rows);
   };
-  const int64_t rows_of_blocks = (size.blocks() * rules.rows + rules.blocks - 1) / rules.blocks;
+  const auto rows_of = [&](int64_t count, int64_t most) {
+    return most == 0 ? 0 : (count * rules.rows + most - 1) / most;
+  };
   WorkUnit unit{size.rows(), 0};
-  if (measure == Measure::kRowsOrBlocks) unit.tokens = std::max(unit.tokens, rows_of_blocks);
+  if (measure == Measure::kRowsOrOthers) {
+    const auto samples = static_cast<int64_t>(piece.size());
+    unit.tokens = std::max(
+        {unit.tokens, rows_of(size.blocks(), rules.blocks), rows_of(samples, rules.samples)});
+  }
   for (const PackItem& item : piece) unit.cost += cost(item.rows);
   unit.cost -= (static_cast<int64_t>(piece.size()) - 1) * cost(piece.front().sample->prompt_tokens);
   return unit;
@@ -131,22 +142,27 @@ Partition shared_out(const MicroBatchPlan& pieces, const PackRules& rules, Measu
   return cut_micro_batches(units, params);
 }
 
-bool blocks_fit(const Partition& bins, const MicroBatchPlan& pieces, const PackRules& rules) {
+bool others_fit(const Partition& bins, const MicroBatchPlan& pieces, const PackRules& rules) {
   return std::ranges::all_of(bins, [&](const std::vector<int32_t>& bin) {
     int64_t blocks = 0;
-    for (const int32_t u : bin) blocks += size_of(pieces[static_cast<size_t>(u)], rules).blocks();
-    return blocks <= rules.blocks;
+    size_t samples = 0;
+    for (const int32_t u : bin) {
+      const std::vector<PackItem>& piece = pieces[static_cast<size_t>(u)];
+      blocks += size_of(piece, rules).blocks();
+      samples += piece.size();
+    }
+    return blocks <= rules.blocks && within_samples(samples, rules);
   });
 }
 
-// Blocks are counted only if sequences are so many and so short that blocks run out.
+// Blocks and samples are counted only if sequences are so many and so short that they run out.
 MicroBatchPlan balanced(std::span<const PackItem> items, const PackRules& rules) {
   RL_CHECK(rules.batch.packed && rules.batch.micro_batch_size == 0);
   const MicroBatchPlan pieces = pieces_of(items, rules);
   MicroBatchPlan plan;
   if (pieces.empty()) return plan;
   Partition bins = shared_out(pieces, rules, Measure::kRows);
-  if (!blocks_fit(bins, pieces, rules)) bins = shared_out(pieces, rules, Measure::kRowsOrBlocks);
+  if (!others_fit(bins, pieces, rules)) bins = shared_out(pieces, rules, Measure::kRowsOrOthers);
   for (const auto& bin : bins) {
     auto& some = plan.emplace_back();
     for (const int32_t u : bin) {

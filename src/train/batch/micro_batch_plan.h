@@ -40,6 +40,7 @@ struct PackRules {
   int64_t block_size = 0;
   int64_t longest = 0;      // most rows of a padding sequence
   int64_t hidden_size = 1;  // of the model, for BalanceCost::kFlops
+  int64_t samples = 0;      // most of them; 0: any number
 
   bool shares() const { return batch.shared_prefix && batch.packed; }
 };

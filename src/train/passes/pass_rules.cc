@@ -43,7 +43,8 @@ PackRules training_rules(const StepOptions& o, const Model& model) {
           training_kv_blocks(o, block_size),
           block_size,
           std::max<int64_t>(1, o.longest_sample() - 1),
-          model.config().hidden};
+          model.config().hidden,
+          max_samples(o)};
 }
 
 SampleLimits forward_limits(const StepOptions& o, const Model& model, ForwardOf of) {

@@ -18,7 +18,7 @@ ArenaPlan plan_forward(const TrainShape& s, const StepOptions& o) {
   plan.add_region("forward",
                   ForwardBuffers::bytes(s.config, s.kv, train_limits(s, o), s.num_threads));
   const CheckedU64 block(forward_kv(train_kv(s.kv, o)).block_bytes());
-  plan.add_region("KV", (CheckedU64(all_kv_blocks(s, o)) * block).get());
+  plan.add_region("KV", (CheckedU64(pool_kv_blocks(s, o)) * block).get());
   return plan;
 }
 
@@ -59,7 +59,7 @@ RowTeacher::RowTeacher(const Model& model, const StepOptions& o, const Memory& m
                region(plan_forward(shape_of(model), o), memory.forward, kFirst)),
       kv_{forward_kv(train_kv(model.kv_shape(), o)),
           region(plan_forward(shape_of(model), o), memory.forward, kSecond),
-          all_kv_blocks(shape_of(model), o)},
+          pool_kv_blocks(shape_of(model), o)},
       hidden_(region(plan_kept(shape_of(model), o), memory.kept, kFirst)),
       head_(model.config(), model.compute_dtype(), head_chunk(shape_of(model), o), false,
             region(plan_kept(shape_of(model), o), memory.kept, kSecond)) {

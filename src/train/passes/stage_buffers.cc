@@ -13,7 +13,7 @@ struct Sizes {
     const uint64_t row = rows * static_cast<uint64_t>(s.config.hidden);
     others = stage.stages - stage.index - 1;
     saved = SavedActivations::bytes(s.config, s.compute(), o.limits(o.train_rows()), o.activations);
-    blocks = all_kv_blocks(s, o);
+    blocks = pool_kv_blocks(s, o);
     kv = static_cast<uint64_t>(blocks) * training_kv(s.kv, o.activations).block_bytes();
     if (!s.config.tied_head) return;
     if (stage.last()) hidden = row * dtype_bytes(s.compute());

@@ -46,6 +46,20 @@ int64_t blocks_of_any(int64_t rows, int64_t sequences, int64_t block_size, bool 
   return std::min(rows, (rows + sequences * waste) / block_size);
 }
 
+// Of padding in some rows of a micro-batch.
+int64_t padding_blocks_in(const StepOptions& o, int64_t rows, int64_t block_size) {
+  if (!o.batch.packed || !o.batch.pads()) return 0;
+  const int64_t longest = longest_rows(o);
+  const int64_t sequences = (o.train_rows() + longest - 1) / longest;
+  return kv_blocks_of(rows, block_size) + sequences + 1;
+}
+
+int64_t planned_samples(const StepOptions& o) {
+  const BatchRules& b = o.batch;
+  if (b.micro_batch_size != 0) return b.micro_batch_size;
+  return kv_sequences(o.train_rows(), minibatch_samples(b));
+}
+
 // The regions of ScoringBuffers, in the order of its members.
 ArenaPlan plan_scoring(const TrainShape& s, const StepOptions& o) {
   ArenaPlan plan;
@@ -84,9 +98,7 @@ int64_t kv_sequences(int64_t rows, int64_t samples) {
 
 int64_t training_kv_blocks(const StepOptions& o, int64_t block_size) {
   const BatchRules& b = o.batch;
-  const int64_t rows = o.train_rows();
-  const int64_t count =
-      b.micro_batch_size != 0 ? b.micro_batch_size : kv_sequences(rows, minibatch_samples(b));
+  const int64_t rows = o.train_rows(), count = planned_samples(o);
   if (b.packed) return blocks_of_any(rows, count, block_size, b.shared_prefix);
   // One block more for each, as the padding after it begins a new block.
   const int64_t each = kv_blocks_of(b.padded(o.longest_rows()), block_size) + 1;
@@ -95,16 +107,33 @@ int64_t training_kv_blocks(const StepOptions& o, int64_t block_size) {
 }
 
 int64_t padding_kv_blocks(const StepOptions& o, int64_t block_size) {
-  if (!o.batch.packed || !o.batch.pads()) return 0;
-  const int64_t rows = o.train_rows(), longest = longest_rows(o);
-  const int64_t sequences = (rows + longest - 1) / longest;
-  return kv_blocks_of(rows, block_size) + sequences + 1;
+  return padding_blocks_in(o, o.train_rows(), block_size);
 }
 
 // One block more for the padding row of a rank without rows.
 int64_t all_kv_blocks(const TrainShape& s, const StepOptions& o) {
   const int64_t block_size = s.kv.block_size(), stand_in = o.context.divides() ? 1 : 0;
   return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size) + stand_in;
+}
+
+int64_t max_samples(const StepOptions& o) {
+  return o.context.in_ring() || o.context.by_heads() ? planned_samples(o) : 0;
+}
+
+// All samples may have rows on one rank, with padding after each if they are not packed. A sequence
+// that is cut between ranks is cut at a block.
+int64_t own_kv_blocks(const TrainShape& s, const StepOptions& o) {
+  const int64_t all = all_kv_blocks(s, o), block_size = s.kv.block_size();
+  if (!o.context.divides()) return all;
+  const int64_t rows = o.own_train_rows(block_size), count = planned_samples(o);
+  const bool wide = o.batch.shared_prefix || !o.batch.packed;
+  const int64_t own =
+      blocks_of_any(rows, count, block_size, wide) + padding_blocks_in(o, rows, block_size);
+  return std::min(all, own + 1);
+}
+
+int64_t pool_kv_blocks(const TrainShape& s, const StepOptions& o) {
+  return o.context.in_ring() ? own_kv_blocks(s, o) : all_kv_blocks(s, o);
 }
 
 int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size) {
@@ -115,7 +144,8 @@ int64_t forward_kv_blocks(const StepOptions& o, int64_t rows, int64_t block_size
 BatchLimits train_limits(const TrainShape& s, const StepOptions& o) {
   BatchLimits limits = o.limits(o.own_train_rows(s.kv.block_size()), o.train_rows());
   limits.head_ranks = o.context.head_ranks();
-  if (o.context.by_heads()) limits.all_blocks = all_kv_blocks(s, o);
+  limits.ring_ranks = o.context.ring_ranks();
+  limits.own_blocks = own_kv_blocks(s, o);
   return limits;
 }
 
@@ -139,7 +169,7 @@ ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
   plan.add_region("head buffers beyond backward",
                   bytes_beyond(head, backward - head_offset(s, rows)));
   plan.add_region("training KV",
-                  kv_bytes(training_kv(train_kv(s.kv, o), o.activations), all_kv_blocks(s, o)));
+                  kv_bytes(training_kv(train_kv(s.kv, o), o.activations), pool_kv_blocks(s, o)));
   if (s.config.stage.divides())
     plan.add_region("micro-batches of a stage", StageBuffers::bytes(s, o));
   const uint64_t beyond = bytes_beyond(ScoringBuffers::bytes(s, o), plan.total_bytes());
@@ -179,7 +209,7 @@ TrainBuffers::TrainBuffers(const TrainShape& s, const StepOptions& o, const Aren
            region(plan, memory.device, kBackward) + backward.free_before),
       d_hidden(backward.d_normed),
       kv{training_kv(train_kv(s.kv, o), o.activations), region(plan, memory.device, kKv),
-         all_kv_blocks(s, o)},
+         pool_kv_blocks(s, o)},
       stage(s, o, s.config.stage.divides() ? region(plan, memory.device, kStage) : nullptr),
       scoring(s, o, memory.device) {}
 

@@ -26,6 +26,13 @@ TrainShape shape_of(const Model& model);
 int64_t training_kv_blocks(const StepOptions& options, int64_t block_size);
 int64_t padding_kv_blocks(const StepOptions& options, int64_t block_size);
 int64_t all_kv_blocks(const TrainShape& shape, const StepOptions& options);
+// Those of one of the ranks that divide a micro-batch, and those of a rank's pool: in a ring it has
+// its own blocks alone.
+int64_t own_kv_blocks(const TrainShape& shape, const StepOptions& options);
+int64_t pool_kv_blocks(const TrainShape& shape, const StepOptions& options);
+// Most samples of a micro-batch; 0: any number. Those of ranks that have blocks of their own are
+// planned for no more.
+int64_t max_samples(const StepOptions& options);
 // The same for a forward-only pass over `rows` rows.
 int64_t forward_kv_blocks(const StepOptions& options, int64_t rows, int64_t block_size);
 // The number of sequences of a micro-batch that blocks are planned for: the samples of a pass if
