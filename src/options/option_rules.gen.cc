@@ -1485,18 +1485,6 @@ constexpr OptionCondition kConditions_parallel_pipeline_and_parallel_context[] =
     {"parallel.context", OptionCondition::kIsNot,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_pipeline_and_parallel_reduction_parts[] = {
-    {"parallel.pipeline", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"parallel.reduction_parts", OptionCondition::kIsNot,
-     "1", "", ""},
-};
-constexpr OptionCondition kConditions_parallel_pipeline_and_parallel_zero_stage[] = {
-    {"parallel.pipeline", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"parallel.zero_stage", OptionCondition::kIsNot,
-     "0", "", ""},
-};
 constexpr OptionCondition kConditions_parallel_pipeline_and_runtime_device[] = {
     {"parallel.pipeline", OptionCondition::kIsNot,
      "1", "", ""},
@@ -1587,12 +1575,6 @@ constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_data_2[] 
     {"parallel.zero_stage", OptionCondition::kIs,
      "3", "", ""},
     {"parallel.data", OptionCondition::kIsNot,
-     "1", "", ""},
-};
-constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_reduction_parts[] = {
-    {"parallel.zero_stage", OptionCondition::kIsNot,
-     "0", "", ""},
-    {"parallel.reduction_parts", OptionCondition::kIsNot,
      "1", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_zero_stage_and_reference_weights[] = {
@@ -3263,14 +3245,6 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_pipeline_and_parallel_context, 2,
      "parallel.pipeline is {parallel.pipeline}, but stages have whole micro-batches in this "
      "build, and parallel.context is {parallel.context}"},
-    {"parallel.pipeline", "parallel.reduction_parts",
-     kConditions_parallel_pipeline_and_parallel_reduction_parts, 2,
-     "parallel.pipeline is {parallel.pipeline}, but stages have undivided layers in this build, "
-     "and parallel.reduction_parts is {parallel.reduction_parts}"},
-    {"parallel.pipeline", "parallel.zero_stage",
-     kConditions_parallel_pipeline_and_parallel_zero_stage, 2,
-     "parallel.pipeline is {parallel.pipeline}, but a stage has all optimizer states of its "
-     "layers in this build, and parallel.zero_stage is {parallel.zero_stage}"},
     {"parallel.pipeline", "runtime.device",
      kConditions_parallel_pipeline_and_runtime_device, 2,
      "parallel.pipeline is {parallel.pipeline}, but stages of runtime.device = cuda cannot "
@@ -3332,11 +3306,6 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_zero_stage_and_parallel_data_2, 2,
      "parallel.zero_stage is 3, but each of the parallel.data = {parallel.data} ranks computes "
      "with all packed weights, so none can have a part of the parameters alone"},
-    {"parallel.zero_stage", "parallel.reduction_parts",
-     kConditions_parallel_zero_stage_and_parallel_reduction_parts, 2,
-     "parallel.zero_stage is {parallel.zero_stage}, but the ranks of a model in "
-     "parallel.reduction_parts = {parallel.reduction_parts} parts have all optimizer states of "
-     "their parts in this build"},
     {"parallel.zero_stage", "reference.weights",
      kConditions_parallel_zero_stage_and_reference_weights, 2,
      "reference.weights = ema needs all averages on each rank, but with parallel.zero_stage = "
