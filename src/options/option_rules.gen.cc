@@ -1335,12 +1335,6 @@ constexpr OptionCondition kConditions_parallel_context_and_comm_backend[] = {
     {"comm.backend", OptionCondition::kIsNot,
      "local", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_context_and_parallel_reduction_parts[] = {
-    {"parallel.context", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"parallel.reduction_parts", OptionCondition::kIsNot,
-     "1", "", ""},
-};
 constexpr OptionCondition kConditions_parallel_context_and_pipeline_mode[] = {
     {"parallel.context", OptionCondition::kIsNot,
      "1", "", ""},
@@ -1478,12 +1472,6 @@ constexpr OptionCondition kConditions_parallel_pipeline_and_optimizer_state_dtyp
      "1", "", ""},
     {"optimizer.state_dtype", OptionCondition::kIsNot,
      "fp32", "", ""},
-};
-constexpr OptionCondition kConditions_parallel_pipeline_and_parallel_context[] = {
-    {"parallel.pipeline", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"parallel.context", OptionCondition::kIsNot,
-     "1", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_pipeline_and_runtime_device[] = {
     {"parallel.pipeline", OptionCondition::kIsNot,
@@ -3144,10 +3132,6 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_context_and_comm_backend, 2,
      "parallel.context is {parallel.context}, but comm.backend is {comm.backend}: in this build "
      "its ranks are threads of one process"},
-    {"parallel.context", "parallel.reduction_parts",
-     kConditions_parallel_context_and_parallel_reduction_parts, 2,
-     "parallel.context is {parallel.context}, but in this build the rows of a model in "
-     "parallel.reduction_parts = {parallel.reduction_parts} parts are not divided"},
     {"parallel.context", "pipeline.mode",
      kConditions_parallel_context_and_pipeline_mode, 2,
      "parallel.context is {parallel.context}, but with pipeline.mode = {pipeline.mode} ranks "
@@ -3241,10 +3225,6 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_pipeline_and_optimizer_state_dtype, 2,
      "optimizer.state_dtype is {optimizer.state_dtype}, but its rounding follows from the place "
      "of a parameter among all, which no stage of parallel.pipeline = {parallel.pipeline} has"},
-    {"parallel.pipeline", "parallel.context",
-     kConditions_parallel_pipeline_and_parallel_context, 2,
-     "parallel.pipeline is {parallel.pipeline}, but stages have whole micro-batches in this "
-     "build, and parallel.context is {parallel.context}"},
     {"parallel.pipeline", "runtime.device",
      kConditions_parallel_pipeline_and_runtime_device, 2,
      "parallel.pipeline is {parallel.pipeline}, but stages of runtime.device = cuda cannot "

@@ -68,12 +68,26 @@ constexpr Row kLayouts[] = {
     {"context=2 zero_stage=2"},
     {"context=2 context_kind=ulysses data=2 zero_stage=1"},
     {"context=4 context_zigzag=true data=2 zero_stage=2"},
+    {"context=2 reduction_parts=2"},
+    {"context=2 tensor=2"},
+    {"context=4 tensor=2"},
+    {"context=2 tensor=2 context_zigzag=true data=2"},
+    {"context=2 tensor=2 context_kind=ulysses"},
+    {"context=2 tensor=2 reduction_parts=4 context_kind=ulysses zero_stage=2"},
+    {"context=2 tensor=2 data=2 zero_stage=2"},
+    {"context=2 pipeline=2"},
+    {"context=2 pipeline=4"},
+    {"context=2 pipeline=2 context_kind=ulysses"},
+    {"context=2 pipeline=2 data=2 context_zigzag=true zero_stage=2"},
+    {"context=2 pipeline=2 tensor=2"},
+    {"context=2 pipeline=2 tensor=2 context_kind=ulysses zero_stage=1"},
     // The head is the embedding, of which the last stage has a copy.
     {"model=smollm2 tensor=2 data=2 zero_stage=2"},
     {"model=smollm2 pipeline=2 tensor=2"},
     {"model=smollm2 pipeline=2 data=2 zero_stage=1"},
     {"model=smollm2 pipeline=2 data=3 zero_stage=2"},
     {"model=smollm2 pipeline=2 tensor=2 data=2 zero_stage=2"},
+    {"model=smollm2 context=2 pipeline=2 tensor=2"},
 };
 static_assert(std::size(kLayouts) >= 40);
 
