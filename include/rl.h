@@ -620,15 +620,17 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * return the same. rl_pipeline_checkpoint is RL_UNSUPPORTED while they run, and rl_model_save is
  * RL_BUSY. After the end of all, ranks 0 to T - 1 make both calls together.
  *
- * With parallel.pipeline = S and parallel.data = D, rank r has stage r / D of the model, and with
- * the ranks r % D + D * i the whole of it. These too make all calls that compute with it together,
- * and what is said above of models, engines and trainers of ranks that divide a model holds for
- * them; they have no pipelines (RL_UNSUPPORTED). A weight is whole, on the stage that has its
- * layer. rl_model_digest is of a stage's weights.
+ * With parallel.context = C and parallel.tensor = T, ranks C * T * i to C * T * (i + 1) - 1 train on
+ * the same part of a minibatch, and those with the same part of the model divide the rows of its
+ * micro-batches. They make the calls together that ranks of parallel.data do, and share gradients,
+ * checkpoints and prompts with them.
  *
- * With parallel.context = C, ranks C * i to C * i + C - 1 train on the same part of a minibatch and
- * divide the rows of its micro-batches. They make the calls together that ranks of parallel.data
- * do, and share gradients, checkpoints and prompts with them.
+ * With parallel.pipeline = S, parallel.data = D and C and T of these, rank r has stage
+ * r / (D * C * T) of a model, and ranks of the same r / T % (D * C) have one model together. These
+ * too make all calls that compute with it together, and what is said above of models, engines and
+ * trainers of ranks that divide a model holds for them; they have no pipelines (RL_UNSUPPORTED). A
+ * weight, or a piece of one, is on the stage that has its layer. rl_model_digest is of a rank's
+ * weights.
  *
  * A batch that one rank refuses is refused by all, and nothing has changed. When the pipeline of a
  * rank is stopped, the others end before their next step. What fails on one rank later, such as a

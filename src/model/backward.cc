@@ -312,15 +312,16 @@ class BackwardPass {
   }
   static std::byte* bytes_of(float* values) { return reinterpret_cast<std::byte*>(values); }
 
-  void attention_gradient_by_heads(int64_t l, const SavedActivations::Layer& s) {
-    const AttentionShape& shape = kv_.shape.layers[static_cast<size_t>(l)];
+  void attention_gradient_by_heads(int64_t l, int64_t p, const SavedActivations::Layer& s) {
+    const int64_t entry = entry_of(l, p);
+    const AttentionShape& shape = kv_.shape.layers[static_cast<size_t>(entry)];
     const int64_t q = shape.heads * shape.head_dim, k = shape.kv_heads * shape.head_dim;
     const HeadExchange rows = exchange_of_rows();
     rows.to_heads({bytes_of(b_.d_mixed), bytes_of(b_.heads.d_mixed), {1, {q * 4}}});
     rows.to_heads({s.mixed, f_.heads.mixed, {1, {q * item_}}});
     b_.work.set_sum_width(2 * k);
     const AttentionBackwardArgs args{
-        shape, attention_rule(config_, l), s.q,          kv_.layer(l), f_.heads.mixed,
+        shape, attention_rule(config_, l), s.q,          kv_.layer(entry), f_.heads.mixed,
         s.lse, b_.heads.d_mixed,           b_.heads.dqkv};
     attend_backward(compute_, {args, b_.work, b_.attention});
     b_.work.for_each_part([&](int64_t first_row, int64_t count, const float* sums) {
@@ -335,7 +336,7 @@ class BackwardPass {
   }
 
   void attention_gradient(int64_t l, int64_t p, const SavedActivations::Layer& s) {
-    if (by_heads()) return attention_gradient_by_heads(l, s);
+    if (by_heads()) return attention_gradient_by_heads(l, p, s);
     b_.work.set_sum_width(config_.part(l).kv_width());
     const AttentionBackwardArgs args{kv_.shape.layers[static_cast<size_t>(entry_of(l, p))],
                                      attention_rule(config_, l),

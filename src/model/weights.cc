@@ -202,10 +202,13 @@ void WeightLayout::add_run(const Parameter& p, bool follows) {
 }
 
 int64_t WeightLayout::num_tensors_of_all() const {
-  const auto in_layers =
-      std::ranges::count_if(parameters_, [](const Parameter& p) { return layer_of(p.name) >= 0; });
-  const auto layers = static_cast<int64_t>(layers_.size());
-  return in_layers / layers * stage_.all_layers + (tied_head_ ? 2 : 3);
+  int64_t whole = 0, pieces = 0;  // of the stage's layers
+  for (const Parameter& p : parameters_) {
+    if (layer_of(p.name) >= 0) ++(p.part < 0 ? whole : pieces);
+  }
+  const auto layers = static_cast<int64_t>(layers_.size()) / split_.count;
+  const int64_t of_layer = (whole + pieces * split_.ranks()) / layers;
+  return of_layer * stage_.all_layers + (tied_head_ ? 2 : 3);
 }
 
 int64_t WeightLayout::gradient_of(int64_t offset) const {

@@ -8,11 +8,10 @@
 namespace rl {
 namespace {
 
-WeightLayout layout_of_all(const Model& model) {
-  ModelConfig config = model.config();
+ModelConfig with_all_parts(ModelConfig config) {
   config.split.first = 0;
   config.split.count = config.split.parts;
-  return WeightLayout(config);
+  return config;
 }
 
 struct WantedRows {
@@ -52,25 +51,29 @@ void read_rows(const WeightLayout& layout, const TensorInfo& tensor, int64_t fir
   RL_CHECK(known);
 }
 
-WholeTensors::WholeTensors(const Model& model) : model_(model), layout_(layout_of_all(model)) {
+WholeTensors::WholeTensors(const Model& model)
+    : model_(model), layout_(with_all_parts(model.config())) {
+  if (model.tensor_ranks().size() > 1) gathered_ = masters_of_all_parts();
   gather_stages();
-  if (model.tensor_ranks().size() == 1) return;
-  std::vector<float> own(static_cast<size_t>(model.layout().total()));
-  model.masters().read(own);
-  gathered_ = model.tensor_ranks().gather_sections(own, model.layout(), &LayoutSection::master,
-                                                   &LayoutSection::masters);
+}
+
+std::vector<float> WholeTensors::masters_of_all_parts() const {
+  std::vector<float> own(static_cast<size_t>(model_.layout().total()));
+  model_.masters().read(own);
+  return model_.tensor_ranks().gather_sections(own, model_.layout(), &LayoutSection::master,
+                                               &LayoutSection::masters);
 }
 
 void WholeTensors::gather_stages() {
   const StageRanks& stages = model_.stage_ranks();
   if (stages.alone()) return;
   if (stages.rank() > 0) {
-    std::vector<float> own(static_cast<size_t>(layout_.total()));
-    model_.masters().read(own);
-    return stages.give(std::as_bytes(std::span(own)));
+    std::vector<float> own;
+    if (gathered_.empty()) own = masters_of_all_parts();
+    return stages.give(std::as_bytes(std::span(gathered_.empty() ? own : gathered_)));
   }
   for (int s = 1; s < stages.size(); ++s) {
-    WeightLayout layout(with_stage(model_.whole_config(), model_.stage_cut(), s));
+    WeightLayout layout(with_stage(with_all_parts(model_.whole_config()), model_.stage_cut(), s));
     std::vector<float> values(static_cast<size_t>(layout.total()));
     stages.take(std::as_writable_bytes(std::span(values)), s);
     later_.push_back({std::move(layout), std::move(values)});
@@ -80,7 +83,7 @@ void WholeTensors::gather_stages() {
 const WholeTensors::Stage* WholeTensors::later_stage_with(const TensorInfo& tensor) const {
   const auto has = [&](const WeightLayout& layout) {
     return std::ranges::any_of(layout.parameters(),
-                               [&](const Parameter& p) { return p.name == tensor.name; });
+                               [&](const Parameter& p) { return p.tensor() == tensor.name; });
   };
   if (later_.empty() || has(layout_)) return nullptr;
   const auto stage = std::ranges::find_if(later_, [&](const Stage& s) { return has(s.layout); });

@@ -18,8 +18,8 @@ void read_rows(const WeightLayout& layout, const TensorInfo& tensor, int64_t fir
                PieceReader read, std::span<float> out);
 
 // The masters of a model. Ranks that divide it make it together. Tensor-parallel ranks then have
-// the pieces of all, and the first stage has the layers of all stages, in memory of the host; the
-// other stages have their own.
+// the pieces of all, and those of the first stage have the layers of all stages, in memory of the
+// host; those of the other stages have their own.
 class WholeTensors {
  public:
   explicit WholeTensors(const Model& model);
@@ -31,6 +31,7 @@ class WholeTensors {
     WeightLayout layout;
     std::vector<float> values;
   };
+  std::vector<float> masters_of_all_parts() const;
   void gather_stages();
   const Stage* later_stage_with(const TensorInfo& tensor) const;
 

@@ -1337,11 +1337,6 @@ constexpr OptionCondition kConditions_optimizer_state_dtype_and_optimizer_name[]
     {"optimizer.state_dtype", OptionCondition::kIsNot,
      "fp32", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_context_and_parallel_reduction_parts[] = {
-    {"parallel.context", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"parallel.reduction_parts", OptionCondition::kIsNot,
-     "1", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_context_and_pipeline_mode[] = {
     {"parallel.context", OptionCondition::kIsNot,
@@ -1481,24 +1476,6 @@ constexpr OptionCondition kConditions_parallel_pipeline_and_optimizer_state_dtyp
     {"optimizer.state_dtype", OptionCondition::kIsNot,
      "fp32", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_pipeline_and_parallel_context[] = {
-    {"parallel.pipeline", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"parallel.context", OptionCondition::kIsNot,
-     "1", "", ""},
-};
-constexpr OptionCondition kConditions_parallel_pipeline_and_parallel_reduction_parts[] = {
-    {"parallel.pipeline", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"parallel.reduction_parts", OptionCondition::kIsNot,
-     "1", "", ""},
-};
-constexpr OptionCondition kConditions_parallel_pipeline_and_parallel_zero_stage[] = {
-    {"parallel.pipeline", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"parallel.zero_stage", OptionCondition::kIsNot,
-     "0", "", ""},
-};
 constexpr OptionCondition kConditions_parallel_pipeline_and_runtime_device[] = {
     {"parallel.pipeline", OptionCondition::kIsNot,
      "1", "", ""},
@@ -1589,12 +1566,6 @@ constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_data_2[] 
     {"parallel.zero_stage", OptionCondition::kIs,
      "3", "", ""},
     {"parallel.data", OptionCondition::kIsNot,
-     "1", "", ""},
-};
-constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_reduction_parts[] = {
-    {"parallel.zero_stage", OptionCondition::kIsNot,
-     "0", "", ""},
-    {"parallel.reduction_parts", OptionCondition::kIsNot,
      "1", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_zero_stage_and_reference_weights[] = {
@@ -3164,10 +3135,6 @@ constexpr OptionRule kRules[] = {
      kConditions_optimizer_state_dtype_and_optimizer_name, 2,
      "optimizer.state_dtype = {optimizer.state_dtype} is a form of AdamW's moments, but "
      "optimizer.name = muon keeps its momentum in fp32"},
-    {"parallel.context", "parallel.reduction_parts",
-     kConditions_parallel_context_and_parallel_reduction_parts, 2,
-     "parallel.context is {parallel.context}, but in this build the rows of a model in "
-     "parallel.reduction_parts = {parallel.reduction_parts} parts are not divided"},
     {"parallel.context", "pipeline.mode",
      kConditions_parallel_context_and_pipeline_mode, 2,
      "parallel.context is {parallel.context}, but with pipeline.mode = {pipeline.mode} ranks "
@@ -3261,18 +3228,6 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_pipeline_and_optimizer_state_dtype, 2,
      "optimizer.state_dtype is {optimizer.state_dtype}, but its rounding follows from the place "
      "of a parameter among all, which no stage of parallel.pipeline = {parallel.pipeline} has"},
-    {"parallel.pipeline", "parallel.context",
-     kConditions_parallel_pipeline_and_parallel_context, 2,
-     "parallel.pipeline is {parallel.pipeline}, but stages have whole micro-batches in this "
-     "build, and parallel.context is {parallel.context}"},
-    {"parallel.pipeline", "parallel.reduction_parts",
-     kConditions_parallel_pipeline_and_parallel_reduction_parts, 2,
-     "parallel.pipeline is {parallel.pipeline}, but stages have undivided layers in this build, "
-     "and parallel.reduction_parts is {parallel.reduction_parts}"},
-    {"parallel.pipeline", "parallel.zero_stage",
-     kConditions_parallel_pipeline_and_parallel_zero_stage, 2,
-     "parallel.pipeline is {parallel.pipeline}, but a stage has all optimizer states of its "
-     "layers in this build, and parallel.zero_stage is {parallel.zero_stage}"},
     {"parallel.pipeline", "runtime.device",
      kConditions_parallel_pipeline_and_runtime_device, 2,
      "parallel.pipeline is {parallel.pipeline}, but stages of runtime.device = cuda cannot "
@@ -3334,11 +3289,6 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_zero_stage_and_parallel_data_2, 2,
      "parallel.zero_stage is 3, but each of the parallel.data = {parallel.data} ranks computes "
      "with all packed weights, so none can have a part of the parameters alone"},
-    {"parallel.zero_stage", "parallel.reduction_parts",
-     kConditions_parallel_zero_stage_and_parallel_reduction_parts, 2,
-     "parallel.zero_stage is {parallel.zero_stage}, but the ranks of a model in "
-     "parallel.reduction_parts = {parallel.reduction_parts} parts have all optimizer states of "
-     "their parts in this build"},
     {"parallel.zero_stage", "reference.weights",
      kConditions_parallel_zero_stage_and_reference_weights, 2,
      "reference.weights = ema needs all averages on each rank, but with parallel.zero_stage = "

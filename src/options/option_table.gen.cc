@@ -1887,7 +1887,8 @@ constexpr OptionInfo kOptions[] = {
      "first has the embedding too, the last the final norm and the head. Stages train on the "
      "micro-batches of an optimizer step in turn, one forward and one backward (1F1B), with the "
      "bits of one rank. Ranks that divide a model make every call that computes together. With "
-     "parallel.data there are as many such groups; a run has parallel.pipeline * parallel.data "
+     "parallel.tensor each stage is divided among as many ranks, and with parallel.data there "
+     "are as many such groups; a run has parallel.pipeline * parallel.data * parallel.tensor "
      "ranks.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
      "pipeline parallelism of Megatron"},
@@ -1944,12 +1945,13 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 3},
      false, false, nullptr, 0, "",
      "What the ranks of parallel.data and parallel.context divide among them, of every trained "
-     "model. 0: nothing, each has all. 1: optimizer states and the averages of optimizer.ema; "
-     "each updates its part of the parameters and has the others from the other ranks. 2: the "
-     "sums of gradients too, which are reduced to their owners alone; each rank still has memory "
-     "for the gradients of its own samples, which are added up over micro-batches before they "
-     "are summed over the ranks. Stages have the same bits, and a checkpoint has no trace of "
-     "them. From 1 on a checkpoint is made by all ranks together. 3, parameters, is refused.",
+     "model. Of a model that other ranks divide, those with the same part of it do. 0: nothing, "
+     "each has all. 1: optimizer states and the averages of optimizer.ema; each updates its part "
+     "of the parameters and has the others from the other ranks. 2: the sums of gradients too, "
+     "which are reduced to their owners alone; each rank still has memory for the gradients of "
+     "its own samples, which are added up over micro-batches before they are summed over the "
+     "ranks. Stages have the same bits, and a checkpoint has no trace of them. From 1 on a "
+     "checkpoint is made by all ranks together. 3, parameters, is refused.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "DeepSpeed zero_optimization.stage, OpenRLHF zero_stage"},
     {"pipeline.colocate", OptionType::kEnum, "all",

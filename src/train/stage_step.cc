@@ -12,6 +12,7 @@ void Trainer::Impl::train_on_stage() {
   std::vector<MicroBatch> micros(p.micro_batches.size());
   for (size_t i = 0; i < micros.size(); ++i) {
     micros[i].fill(p.micro_batches[i], training_rules(options, model), WantedTokens::kLoss);
+    micros[i].divide(options.context, context_ranks);
     count(micros[i], p.micro_batches[i], p.metrics);
   }
   p.next_micro_batch = micros.size();

@@ -217,11 +217,16 @@ std::vector<Learner*> learners_of(Learner& policy, Critic* critic) {
   return all;
 }
 
+// Of the ranks that divide the model the first one does.
+bool writes_checkpoint(const Model& model) {
+  return model.tensor_ranks().rank() == 0 && model.stage_ranks().rank() == 0;
+}
+
 }  // namespace
 
 CheckpointDraft Trainer::draft(const CheckpointMeta& meta, Critic* critic) {
   CheckpointDraft draft = draft_learners(meta, learners_of(impl_->learner, critic));
-  if (has_states_in_parts()) share_draft(impl_->ranks, draft);
+  if (has_states_in_parts()) share_draft(impl_->ranks, writes_checkpoint(impl_->model), draft);
   return draft;
 }
 
@@ -232,8 +237,10 @@ void Trainer::call_off_checkpoint() { announce_checkpoint(impl_->ranks, false); 
 void Trainer::give_states(const CheckpointContents& contents, Critic* critic) {
   CheckpointMeta meta;
   meta.contents = contents;
+  meta.contents.model = meta.contents.hf_model = false;  // rank 0 has all weights
   run_together(impl_->ranks, [&] {
-    give_draft(impl_->ranks, draft_learners(meta, learners_of(impl_->learner, critic)));
+    const CheckpointDraft draft = draft_learners(meta, learners_of(impl_->learner, critic));
+    give_draft(impl_->ranks, writes_checkpoint(impl_->model), draft);
   });
 }
 
@@ -248,9 +255,7 @@ void Trainer::restore(const WeightsBackup& backup, Critic* critic) {
 std::string Trainer::save(FileSystem& fs, const std::string& dir, const CheckpointMeta& meta,
                           const CheckpointRules& rules, Critic* critic) {
   const CheckpointDraft made = draft(meta, critic);
-  const Model& model = impl_->model;
-  if (model.tensor_ranks().rank() != 0 || model.stage_ranks().rank() != 0)
-    return checkpoint_path(dir, meta.step);
+  if (!writes_checkpoint(impl_->model)) return checkpoint_path(dir, meta.step);
   return write_checkpoint(fs, dir, made, rules);
 }
 

@@ -223,11 +223,13 @@ void expect_same_files(const std::string& one, const std::string& other) {
 
 TEST(TensorRuns, SaveWhatOneRankSavesAndResume) {
   for (const char* async : {"false", "true"}) {
-    for (const int data : {1, 2}) {
-      SCOPED_TRACE(str("checkpoint.async ", async, ", parallel.data ", data));
+    for (const auto& [data, zero] : {std::pair(1, 0), std::pair(2, 0), std::pair(2, 2)}) {
+      SCOPED_TRACE(str("checkpoint.async ", async, ", parallel.data ", data, ", zero ", zero));
       const TempDir dir, other;
-      const auto options = [&](const TempDir& to, int tensor, int steps, const char* resume) {
+      const auto options = [&, data = data, zero = zero](const TempDir& to, int tensor, int steps,
+                                                         const char* resume) {
         OptionSet o = saving(to, tensor, data, steps, resume);
+        o.set_i64("parallel.zero_stage", zero);
         o.set_text("checkpoint.async", async);
         return o;
       };

@@ -131,23 +131,25 @@ void check_activations(const ActivationRule& rule, int64_t layers) {
 
 }  // namespace
 
-void check_context(const Settings& settings, const ModelConfig& config, const char* path,
-                   Violations& v) {
+void check_context(const Settings& settings, const ModelConfig& config, int64_t parts,
+                   const char* path, Violations& v) {
   const ContextRule rule = context_rule_from(settings);
   if (!rule.by_heads()) return;
+  const std::string of_parts =
+      parts > 1 ? str(" times parallel.reduction_parts = ", parts) : std::string();
   for (int64_t l = 0; l < config.layers; ++l) {
     const LayerShape shape = config.layer(l);
     const auto refuse = [&](int64_t heads, const char* what) {
       v.add(Error(Code::kIncompatible,
                   str("parallel.context_kind = ulysses divides the heads of attention, but layer ",
                       l, " of ", path, " has ", heads, " ", what, ", which parallel.context = ",
-                      rule.ranks, " does not divide; all_gather divides any model"))
+                      rule.ranks, of_parts, " does not divide; all_gather divides any model"))
                 .with_key("parallel.context_kind")
                 .with_other_key("parallel.context")
                 .with_expected("all_gather"));
     };
-    if (shape.heads % rule.ranks != 0) return refuse(shape.heads, "heads");
-    if (shape.kv_heads % rule.ranks != 0) return refuse(shape.kv_heads, "KV heads");
+    if (shape.heads % (rule.ranks * parts) != 0) return refuse(shape.heads, "heads");
+    if (shape.kv_heads % (rule.ranks * parts) != 0) return refuse(shape.kv_heads, "KV heads");
   }
 }
 

@@ -16,9 +16,10 @@ struct TokenOption {
   int64_t ranks = 1;  // each of which has so many of a micro-batch
 };
 
-// Heads that ranks of parallel.context_kind = ulysses cannot divide.
-void check_context(const Settings& settings, const ModelConfig& config, const char* path,
-                   Violations& v);
+// Heads that ranks of parallel.context_kind = ulysses cannot divide. parts: of the model, which
+// have heads of their own each.
+void check_context(const Settings& settings, const ModelConfig& config, int64_t parts,
+                   const char* path, Violations& v);
 
 // An error for two options, or an option and the model, that contradict each other.
 Error conflict(const char* key, const char* other, std::string message);

@@ -128,7 +128,7 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
   if (trainer)
     v.collect([&] { trainable_tensors(trainable_from(settings), expected_tensors(config)); });
   if (trainer) check_recompute(settings, config.layers, v);
-  if (trainer) check_context(settings, config, "model.path", v);
+  if (trainer) check_context(settings, config, settings.parallel.reduction_parts, "model.path", v);
   v.collect([&] {
     const int64_t longest = effective_model_len(settings, config.max_position);
     const TokenOption response{"sampling.max_new_tokens", settings.sampling.max_new_tokens},

@@ -33,14 +33,13 @@ RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, const MeshSizes& siz
 RunRanks::RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes, int64_t timeout_ns)
     : transport_(std::move(transport)) {
   const Mesh mesh(sizes, size(), rank());
+  // Ranks that divide rows are neighbours, so those with parts of a batch are one axis with them.
+  const Mesh batch(
+      {.tensor = sizes.tensor, .data = sizes.data * sizes.context, .pipeline = sizes.pipeline},
+      size(), rank());
   const GroupOptions options{timeout_ns};
-  if (sizes.context > 1) {
-    RL_CHECK(sizes.tensor == 1 && sizes.pipeline == 1);
-    context_.emplace(transport_, mesh, Axis::kContext, options);
-    data_.emplace(transport_, options);
-    return;
-  }
-  data_.emplace(transport_, mesh, Axis::kData, options);
+  data_.emplace(transport_, batch, Axis::kData, options);
+  if (sizes.context > 1) context_.emplace(transport_, mesh, Axis::kContext, options);
   if (sizes.tensor > 1) tensor_.emplace(transport_, mesh, Axis::kTensor, options);
   if (sizes.pipeline > 1) stages_ = std::make_unique<StageChannels>(transport_, mesh, options);
   if (data_->size() < size()) all_.emplace(transport_, options);

@@ -2,6 +2,8 @@
 #include "train/checkpoint/checkpoint_copy.h"
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "core/error.h"
 
@@ -20,6 +22,19 @@ void read(const CheckpointDraft& draft, const StateTensor& tensor, std::span<std
   });
 }
 
+// The beginning of the room, which then has the rest.
+std::span<std::byte> cut_off(std::span<std::byte>& room, size_t bytes) {
+  RL_CHECK(bytes <= room.size());
+  const std::span<std::byte> first = room.first(bytes);
+  room = room.subspan(bytes);
+  return first;
+}
+
+// Memory of the draft, for pieces of other ranks.
+std::span<std::byte> more(ModelDraft& model, size_t bytes) {
+  return *model.gathered.emplace_back(std::make_shared<std::vector<std::byte>>(bytes));
+}
+
 }  // namespace
 
 void CheckpointCopy::take(CheckpointDraft& draft) {
@@ -27,13 +42,12 @@ void CheckpointCopy::take(CheckpointDraft& draft) {
   for (ModelDraft& model : draft.models) {
     for (StateArray& array : model.arrays) {
       for (StateTensor& tensor : array.tensors) {
-        if (tensor.of_draft) continue;
-        const uint64_t size = tensor.whole_bytes();
-        RL_CHECK(size <= room.size());
-        read(draft, tensor, room.first(size));
-        tensor.bytes = DeviceBytes(room.first(size));
+        if (tensor.of_draft && !tensor.first) continue;
+        const auto size = static_cast<size_t>(tensor.whole_bytes());
+        const std::span<std::byte> to = tensor.of_draft ? more(model, size) : cut_off(room, size);
+        read(draft, tensor, to);
+        tensor.bytes = DeviceBytes(to);
         tensor.first.reset();
-        room = room.subspan(size);
       }
     }
   }

@@ -12,21 +12,34 @@ namespace rl {
 namespace {
 
 constexpr std::string_view kMark = ".part";
+constexpr int64_t kWhole = -1;  // in the place of a part's first byte
 
 bool is_name_of_piece(const std::string& name) { return name.rfind(kMark) != std::string::npos; }
 bool is_piece(const StateTensor& t) { return is_name_of_piece(t.name); }
 
+// The name of a piece, which stays valid.
+struct PieceName {
+  explicit PieceName(const std::string& name) : digits(name.rfind(kMark) + kMark.size()) {
+    const char* const end = name.data() + name.size();
+    const auto read = std::from_chars(name.data() + digits, end, part);
+    RL_CHECK(read.ec == std::errc());
+    rest = {read.ptr, end};
+  }
+  size_t digits;
+  int64_t part = 0;
+  std::string_view rest;
+};
+
 // The name of the same piece so many parts later.
 std::string name_of_part(const std::string& name, int64_t later) {
-  const size_t at = name.rfind(kMark) + kMark.size();
-  int64_t part = 0;
-  const char* const end = name.data() + name.size();
-  const auto read = std::from_chars(name.data() + at, end, part);
-  RL_CHECK(read.ec == std::errc());
-  return str(name.substr(0, at), part + later, std::string_view(read.ptr, end));
+  const PieceName piece(name);
+  return str(name.substr(0, piece.digits), piece.part + later, piece.rest);
 }
 
-// Returns the memory of the pieces.
+// -1 for a whole tensor.
+int64_t part_number(const StateTensor& t) { return is_piece(t) ? PieceName(t.name).part : -1; }
+
+// Those of divided states are the same part of each piece. Returns the memory of the pieces.
 std::shared_ptr<std::vector<std::byte>> add_pieces(const TensorRanks& ranks,
                                                    const TensorSplit& split, TensorList& tensors) {
   const auto middle =
@@ -47,7 +60,7 @@ std::shared_ptr<std::vector<std::byte>> add_pieces(const TensorRanks& ranks,
     for (const StateTensor& t : own) {
       const std::string name = name_of_part(t.name, (r - ranks.rank()) * split.count);
       tensors.push_back(
-          {name, t.dtype, t.shape, DeviceBytes(next.first(t.bytes.size())), {}, true});
+          {name, t.dtype, t.shape, DeviceBytes(next.first(t.bytes.size())), t.first, true});
       next = next.subspan(t.bytes.size());
     }
   }
@@ -74,22 +87,31 @@ void add_frozen_pieces(const TensorRanks& ranks, const TensorSplit& split, Froze
   mark.digest = digest_of_parts(mark.digests);
 }
 
-// A line with name, type and shape of a tensor, from which the first stage knows how many bytes
-// follow.
+// A line with name, type, place and bytes of a tensor, or of a part of it, and its shape. From it
+// the first stage knows what follows.
 std::string description_of(const StateTensor& t) {
-  std::string text = str(t.name, " ", t.dtype);
+  const int64_t first = t.first ? static_cast<int64_t>(*t.first) : kWhole;
+  std::string text = str(t.name, " ", t.dtype, " ", first, " ", t.bytes.size());
   for (const int64_t n : t.shape) text += str(" ", n);
   return text + "\n";
 }
 
-StateTensor described(const std::string& line) {
+struct Described {
+  StateTensor tensor;
+  uint64_t bytes = 0;
+};
+
+Described described(const std::string& line) {
   std::istringstream in(line);
-  StateTensor t{"", "F32", {}, {}};
+  Described out{{"", "F32", {}, {}, {}, true}};
+  StateTensor& t = out.tensor;
   std::string dtype;
-  in >> t.name >> dtype;
+  int64_t first = kWhole;
+  in >> t.name >> dtype >> first >> out.bytes;
   RL_CHECK(dtype == t.dtype);  // states of stages are in fp32
+  if (first != kWhole) t.first = static_cast<uint64_t>(first);
   for (int64_t n = 0; in >> n;) t.shape.push_back(n);
-  return t;
+  return out;
 }
 
 template <typename T>
@@ -117,21 +139,20 @@ std::shared_ptr<std::vector<std::byte>> take_tensors(const StageRanks& stages, i
   stages.take(std::as_writable_bytes(std::span(size)), from);
   std::string text(static_cast<size_t>(size[0]), ' ');
   stages.take(std::as_writable_bytes(std::span(text)), from);
-  TensorList taken;
+  std::vector<Described> taken;
   uint64_t bytes = 0;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     taken.push_back(described(line));
-    bytes += taken.back().whole_bytes();
+    bytes += taken.back().bytes;
   }
   const auto all = std::make_shared<std::vector<std::byte>>(bytes);
   std::span<std::byte> next = *all;
-  for (StateTensor& t : taken) {
-    const std::span<std::byte> own = next.first(static_cast<size_t>(t.whole_bytes()));
+  for (Described& t : taken) {
+    const std::span<std::byte> own = next.first(static_cast<size_t>(t.bytes));
     stages.take(own, from);
-    t.bytes = DeviceBytes(own);
-    t.of_draft = true;
-    tensors.push_back(t);
+    t.tensor.bytes = DeviceBytes(own);
+    tensors.push_back(std::move(t.tensor));
     next = next.subspan(own.size());
   }
   return all;
@@ -146,6 +167,7 @@ void add_pieces_of_ranks(const TensorRanks& ranks, const TensorSplit& split, Mod
     draft.gathered.push_back(add_pieces(ranks, split, array.tensors));
 }
 
+// The layout of one rank has whole tensors of all layers first, then the pieces of each part.
 void add_tensors_of_stages(const StageRanks& stages, const WeightLayout& layout,
                            ModelDraft& draft) {
   if (stages.alone()) return;
@@ -159,6 +181,7 @@ void add_tensors_of_stages(const StageRanks& stages, const WeightLayout& layout,
     if (stages.rank() > 0) give_tensors(stages, array.tensors);
     for (int s = 1; stages.rank() == 0 && s < stages.size(); ++s)
       draft.gathered.push_back(take_tensors(stages, s, array.tensors));
+    std::ranges::stable_sort(array.tensors, {}, part_number);
   }
 }
 

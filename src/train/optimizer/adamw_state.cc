@@ -220,35 +220,52 @@ Values AdamwState::all_gradients() const {
 void AdamwState::sum_over_ranks() { shards_.reduce(all_gradients()); }
 
 void AdamwState::share_copies(const StageRanks& stages) {
+  for (const Parameter& p : layout_.parameters()) {
+    if (!layout_.is_copy(p)) continue;
+    const auto begin = static_cast<uint64_t>(p.gradient);
+    shards_.complete(all_gradients(), {begin, begin + static_cast<uint64_t>(p.size)});
+  }
   share_embedding_gradient(stages, layout_, gradients().data());
 }
 
+// What all ranks have counts once, then each part in order.
 double AdamwState::gradient_norm(const TensorRanks& ranks, const StageRanks& stages) {
-  if (!stages.alone()) return norm_over_stages(stages, layout_, compute_, gradients().data());
-  if (layout_.sections().size() > 1) return norm_of_sections(ranks);
-  const rl::Piece places = shards_.complete_chunks(all_gradients());
-  square_chunks(places, 0);
-  double sum = 0;
-  for (const double s : shards_.join_chunk_sums(chunk_sums_, places)) sum += s;
+  const std::vector<LayoutSection>& sections = layout_.sections();
+  double sum = squares_of(sections.front(), stages);
+  std::vector<double> parts;
+  for (size_t i = 1; i < sections.size(); ++i) parts.push_back(squares_of(sections[i], stages));
+  for (const double part : ranks.gather(parts)) sum += part;
   return std::sqrt(sum);
 }
 
-// What all ranks have counts once, then each part in order.
-double AdamwState::norm_of_sections(const TensorRanks& ranks) {
-  const auto squared_norm_of = [&](const LayoutSection& section) {
-    const auto begin = static_cast<uint64_t>(section.gradient);
-    square_chunks({begin, begin + static_cast<uint64_t>(section.gradients)}, section.gradient);
-    const auto chunks = static_cast<size_t>(num_optimizer_chunks(section.gradients));
-    double sum = 0;
-    for (const double s : std::span(chunk_sums_).first(chunks)) sum += s;
-    return sum;
+// A copy of the embedding is the last of the whole tensors.
+int64_t AdamwState::own_gradients(const LayoutSection& section) const {
+  const int64_t own = layout_.own_gradients() - section.gradient;
+  return own >= 0 && own < section.gradients ? own : section.gradients;
+}
+
+double AdamwState::squares_of(const LayoutSection& section, const StageRanks& stages) {
+  const auto begin = static_cast<uint64_t>(section.gradient);
+  const auto squares = [&](rl::Piece range) {
+    return chunk_squares({begin + range.begin, begin + range.end});
   };
-  const std::vector<LayoutSection>& sections = layout_.sections();
-  double sum = squared_norm_of(sections.front());
-  std::vector<double> parts;
-  for (size_t i = 1; i < sections.size(); ++i) parts.push_back(squared_norm_of(sections[i]));
-  for (const double part : ranks.gather(parts)) sum += part;
-  return std::sqrt(sum);
+  if (!stages.alone()) {
+    const auto read = [&](rl::Piece range, std::span<float> to) {
+      shards_.read(gradients().data(), {begin + range.begin, begin + range.end}, to);
+    };
+    return squares_over_stages(stages, compute_, {own_gradients(section), squares, read});
+  }
+  double sum = 0;
+  for (const double s : squares({0, static_cast<uint64_t>(section.gradients)})) sum += s;
+  return sum;
+}
+
+// Of the chunks of a range, in order.
+std::vector<double> AdamwState::chunk_squares(rl::Piece range) {
+  const rl::Piece places = shards_.complete_chunks(all_gradients(), range);
+  square_chunks(places, static_cast<int64_t>(range.begin));
+  return shards_.join_chunk_sums(chunk_sums_,
+                                 {places.begin - range.begin, places.end - range.begin});
 }
 
 // In bf16 piece by piece, whole chunks. The first sum is that of the chunk at `origin`.

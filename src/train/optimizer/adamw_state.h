@@ -115,8 +115,10 @@ class AdamwState {
   Operands fetch(const TrainedRun& run, const float* masters, int64_t buffer);
   void update_on_device(const Update& update, const TrainedRun& run);
   void update_on_host(const Update& update, std::span<const TrainedRun> runs);
+  int64_t own_gradients(const LayoutSection& section) const;
+  double squares_of(const LayoutSection& section, const StageRanks& stages);
+  std::vector<double> chunk_squares(rl::Piece range);
   void square_chunks(rl::Piece places, int64_t origin);
-  double norm_of_sections(const TensorRanks& ranks);
   Values all_gradients() const;
   void add_tensors(const Parameter& p, StateArray& first, StateArray& second) const;
 

@@ -21,6 +21,7 @@ CheckpointDraft draft_learners(const CheckpointMeta& meta, std::span<Learner* co
                                        learner == learners.front()));
     const Model& model = learner->model();
     add_pieces_of_ranks(model.tensor_ranks(), model.config().split, draft.models.back());
+    if (model.tensor_ranks().rank() != 0) continue;
     add_tensors_of_stages(model.stage_ranks(), learner->layout(), draft.models.back());
   }
   return draft;
@@ -42,14 +43,16 @@ std::shared_ptr<StateParts> parts_of(const DataRanks& ranks, const CheckpointDra
 
 }  // namespace
 
-void share_draft(const DataRanks& ranks, CheckpointDraft& draft) {
+// Of ranks that divide a model all groups hear of a checkpoint, and the first ones have its
+// tensors.
+void share_draft(const DataRanks& ranks, bool gathers, CheckpointDraft& draft) {
   RL_CHECK(ranks.rank() == 0);
-  draft.parts = parts_of(ranks, draft);
+  if (gathers) draft.parts = parts_of(ranks, draft);
   announce_checkpoint(ranks, true);
 }
 
-void give_draft(const DataRanks& ranks, const CheckpointDraft& draft) {
-  if (announce_checkpoint(ranks, false)) parts_of(ranks, draft)->give();
+void give_draft(const DataRanks& ranks, bool gathers, const CheckpointDraft& draft) {
+  if (announce_checkpoint(ranks, false) && gathers) parts_of(ranks, draft)->give();
 }
 
 CheckpointMeta load_learners(FileSystem& fs, const std::string& path,

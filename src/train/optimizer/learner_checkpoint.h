@@ -16,8 +16,9 @@ CheckpointDraft draft_learners(const CheckpointMeta& meta, std::span<Learner* co
 
 // Where states are in parts the ranks make a checkpoint together: rank 0 has a draft and says so,
 // or that none comes (announce_checkpoint), and the others give their parts of the same draft.
-void share_draft(const DataRanks& ranks, CheckpointDraft& draft);
-void give_draft(const DataRanks& ranks, const CheckpointDraft& draft);
+// gathers: these ranks are the first ones of all that divide the model, whose drafts are whole.
+void share_draft(const DataRanks& ranks, bool gathers, CheckpointDraft& draft);
+void give_draft(const DataRanks& ranks, bool gathers, const CheckpointDraft& draft);
 
 // Also publishes the masters as the checkpoint's versions. If reading fails, the weights are
 // unchanged; if the moments had begun to change, all learners have lost theirs. If packing fails,

@@ -74,31 +74,49 @@ void Shards::reduce(const Values& gradients) const {
   divides_gradients() ? ranks_.sum_pieces(gradients, pieces_) : ranks_.sum(gradients);
 }
 
-// Of the chunk that a place is in.
-uint64_t Shards::chunk_end(uint64_t place) const {
-  return std::min((place / kChunk + 1) * kChunk, pieces_.count());
+// One rank after the other sends its piece.
+void Shards::complete(const Values& gradients, Piece range) const {
+  if (!divides_gradients()) return;
+  const Values values = part_of(gradients, range);
+  const Pieces pieces = pieces_.within(range);
+  for (int from = 0; from < ranks_.size(); ++from) {
+    const Values piece = part_of(values, pieces[from]);
+    if (piece.count == 0) continue;
+    if (from != ranks_.rank()) {
+      ranks_.receive(piece, from);
+      continue;
+    }
+    for (int to = 0; to < ranks_.size(); ++to) {
+      if (to != from) ranks_.send(piece, to);
+    }
+  }
 }
 
-Piece Shards::complete_chunks(const Values& gradients) const {
-  if (!divides_gradients()) return {0, pieces_.count()};
+// Places within the range are counted from its beginning.
+Piece Shards::complete_chunks(const Values& gradients, Piece range) const {
+  if (!divides_gradients()) return range;
+  const Values values = part_of(gradients, range);
+  const Pieces pieces = pieces_.within(range);
   const auto head_of = [&](int rank) {
-    const Piece piece = pieces_[rank];
-    const uint64_t end = piece.begin % kChunk == 0 ? piece.begin : chunk_end(piece.begin);
-    return Piece{piece.begin, std::min(end, piece.end)};
+    const Piece piece = pieces[rank];
+    const uint64_t begin = piece.begin;
+    if (begin % kChunk == 0) return Piece{begin, begin};
+    return Piece{begin, std::min((begin / kChunk + 1) * kChunk, piece.end)};
   };
-  const auto owner_of = [&](Piece head) { return pieces_.part_with(head.begin / kChunk * kChunk); };
-  const Piece own = this->own(), head = head_of(ranks_.rank());
-  if (head.count() > 0) ranks_.send(part_of(gradients, head), owner_of(head));
+  const auto owner_of = [&](Piece head) { return pieces.part_with(head.begin / kChunk * kChunk); };
+  const Piece own = pieces[ranks_.rank()], head = head_of(ranks_.rank());
+  if (head.count() > 0) ranks_.send(part_of(values, head), owner_of(head));
   uint64_t end = own.end;
   for (int r = ranks_.rank() + 1; r < ranks_.size(); ++r) {
     const Piece other = head_of(r);
     if (other.count() == 0 || owner_of(other) != ranks_.rank()) continue;
-    ranks_.receive(part_of(gradients, other), r);
+    ranks_.receive(part_of(values, other), r);
     end = other.end;
   }
   // Those that begin in the piece, if any does.
   const uint64_t begin = (own.begin + kChunk - 1) / kChunk * kChunk;
-  return {std::min(begin, end), begin < own.end ? end : std::min(begin, end)};
+  const uint64_t first = std::min(begin, end), last = begin < own.end ? end : first;
+  return {range.begin + first, range.begin + last};
 }
 
 std::vector<double> Shards::join_chunk_sums(std::span<const double> sums, Piece places) const {
@@ -108,6 +126,16 @@ std::vector<double> Shards::join_chunk_sums(std::span<const double> sums, Piece 
   const std::span<const double> own = sums.subspan(std::min(first, sums.size() - count), count);
   if (!divides_gradients()) return {own.begin(), own.end()};
   return ranks_.gather_lists(own);
+}
+
+void Shards::read(const float* gradients, Piece range, std::span<float> to) const {
+  const Piece valid = divides_gradients() ? own() : range;
+  const uint64_t begin = std::clamp(valid.begin, range.begin, range.end);
+  const uint64_t end = std::clamp(valid.end, range.begin, range.end);
+  std::ranges::fill(to, 0.0f);
+  std::copy(gradients + begin, gradients + end,
+            to.begin() + static_cast<ptrdiff_t>(begin - range.begin));
+  if (divides_gradients()) ranks_.fill(to);
 }
 
 void Shards::gather(float* masters, MemorySpace space) const {

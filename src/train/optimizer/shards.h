@@ -37,17 +37,20 @@ class Shards {
   // Calls that the ranks make together, and that do nothing for one rank. `gradients` are all
   // places, of which at stage 2 only those of own() are valid after the first of them.
   void reduce(const Values& gradients) const;
-  // The places of whole chunks of the norm that begin in this rank's piece, of which all are valid
-  // afterwards.
-  Piece complete_chunks(const Values& gradients) const;
-  // The chunks' sums of all ranks, in order, from those of this rank's places.
+  // Afterwards every rank has the sums of a range.
+  void complete(const Values& gradients, Piece range) const;
+  // Of a range of places that is cut into chunks of the norm from its beginning on: those of whole
+  // chunks that begin in this rank's piece, of which all are valid afterwards.
+  Piece complete_chunks(const Values& gradients, Piece range) const;
+  // The sums of all chunks of a range, in order, from those of this rank's places, which are
+  // counted from the beginning of the range.
   std::vector<double> join_chunk_sums(std::span<const double> sums, Piece places) const;
+  // The gradients of a range in fp32, in memory of the host, from whoever has them.
+  void read(const float* gradients, Piece range, std::span<float> to) const;
   // Afterwards each rank has what the others updated.
   void gather(float* masters, MemorySpace space) const;
 
  private:
-  uint64_t chunk_end(uint64_t place) const;
-
   const WeightLayout& layout_;
   const DataRanks ranks_;
   const int stage_;

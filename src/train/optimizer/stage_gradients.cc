@@ -3,8 +3,7 @@
 #include "train/optimizer/stage_gradients.h"
 
 #include <algorithm>
-#include <cmath>
-#include <vector>
+#include <string_view>
 
 #include "core/error.h"
 #include "ops/optimizer_ops.h"
@@ -12,35 +11,30 @@
 namespace rl {
 namespace {
 
-class StageNorm {
+class StageSquares {
  public:
-  StageNorm(const StageRanks& stages, const WeightLayout& layout, Compute& compute,
-            const float* gradients)
-      : stages_(stages), compute_(compute), gradients_(gradients) {
+  StageSquares(const StageRanks& stages, Compute& compute, const StageSection& section)
+      : stages_(stages), compute_(compute), section_(section) {
     begins_ = {0};
-    for (const int64_t count : stages.gather(layout.own_gradients()))
+    for (const int64_t count : stages.gather(section.count))
       begins_.push_back(begins_.back() + count);
     sums_.resize(static_cast<size_t>(num_optimizer_chunks(begins_.back())));
   }
 
-  double norm() {
+  double sum() {
     square_own_chunks();
     for (size_t s = 1; s + 1 < begins_.size(); ++s) square_chunk_across(begins_[s]);
     double sum = 0;
     for (const double chunk : sums_) sum += chunk;
-    return std::sqrt(sum);
+    return sum;
   }
 
  private:
   int64_t begin() const { return begins_[static_cast<size_t>(stages_.rank())]; }
   int64_t end() const { return begins_[static_cast<size_t>(stages_.rank()) + 1]; }
   int64_t total() const { return begins_.back(); }
-
-  void square(const float* values, int64_t count, int64_t chunk) {
-    double unused = 0;
-    const auto chunks = static_cast<size_t>(num_optimizer_chunks(count));
-    squared_norm(compute_, {values, count,
-                            std::span(sums_).subspan(static_cast<size_t>(chunk), chunks), unused});
+  Piece own(int64_t from, int64_t to) const {
+    return {static_cast<uint64_t>(from - begin()), static_cast<uint64_t>(to - begin())};
   }
 
   void square_own_chunks() {
@@ -49,7 +43,7 @@ class StageNorm {
     if (first < last) {
       const int64_t from = first * kOptimizerChunk;
       const int64_t to = std::min(last * kOptimizerChunk, end());
-      square(gradients_ + (from - begin()), to - from, first);
+      std::ranges::copy(section_.squares(own(from, to)), sums_.begin() + first);
     }
     stages_.fill(std::span(sums_));
   }
@@ -63,16 +57,19 @@ class StageNorm {
     values_.assign(static_cast<size_t>(to - from), 0.0f);
     const int64_t own_from = std::max(from, begin()), own_to = std::min(to, end());
     if (own_from < own_to) {
-      std::copy(gradients_ + (own_from - begin()), gradients_ + (own_to - begin()),
-                values_.begin() + (own_from - from));
+      section_.read(own(own_from, own_to),
+                    std::span(values_).subspan(static_cast<size_t>(own_from - from),
+                                               static_cast<size_t>(own_to - own_from)));
     }
     stages_.fill(std::span(values_));
-    square(values_.data(), to - from, chunk);
+    double unused = 0;
+    squared_norm(compute_, {values_.data(), to - from,
+                            std::span(sums_).subspan(static_cast<size_t>(chunk), 1), unused});
   }
 
   const StageRanks& stages_;
   Compute& compute_;
-  const float* const gradients_;
+  const StageSection& section_;
   std::vector<int64_t> begins_;  // of each stage, and where the last one ends
   std::vector<double> sums_;     // of chunks
   std::vector<float> values_;
@@ -86,17 +83,17 @@ void share_embedding_gradient(const StageRanks& stages, const WeightLayout& layo
   if (stages.alone() || !layout.has_copies()) return;
   std::span<float> values;
   if (stages.rank() == 0 || stages.is_last()) {
-    const Parameter& p =
-        stages.rank() == 0 ? layout.parameters().front() : layout.parameters().back();
-    RL_CHECK(p.tensor() == "model.embed_tokens.weight");
-    values = {gradients + p.gradient, static_cast<size_t>(p.size)};
+    constexpr std::string_view name = "model.embed_tokens.weight";
+    const auto p = std::ranges::find(layout.parameters(), name, &Parameter::name);
+    RL_CHECK(p != layout.parameters().end());
+    values = {gradients + p->gradient, static_cast<size_t>(p->size)};
   }
   stages.copy_to_first(values);
 }
 
-double norm_over_stages(const StageRanks& stages, const WeightLayout& layout, Compute& compute,
-                        const float* gradients) {
-  return StageNorm(stages, layout, compute, gradients).norm();
+double squares_over_stages(const StageRanks& stages, Compute& compute,
+                           const StageSection& section) {
+  return StageSquares(stages, compute, section).sum();
 }
 
 }  // namespace rl

@@ -1,6 +1,11 @@
-// The gradients of a model whose stages several ranks have, in fp32. One rank would have them one
-// after the other, those of stage 0 first; places here are those of that array.
+// The gradients of a model whose stages several ranks have, in fp32. One rank would have those of a
+// section of its layout one after the other, those of stage 0 first.
 #pragma once
+#include <span>
+#include <vector>
+
+#include "comm/values.h"
+#include "core/function_ref.h"
 #include "model/stage_ranks.h"
 #include "model/weights.h"
 #include "ops/compute.h"
@@ -12,9 +17,16 @@ namespace rl {
 void share_embedding_gradient(const StageRanks& stages, const WeightLayout& layout,
                               float* gradients);
 
-// The norm of all of them, with the bits of one rank: chunk after chunk of kOptimizerChunk
-// elements, of which a copied embedding counts once. The stages call it together.
-double norm_over_stages(const StageRanks& stages, const WeightLayout& layout, Compute& compute,
-                        const float* gradients);
+// What a stage has of a section, copies aside. Places are counted from the beginning of it.
+struct StageSection {
+  int64_t count;
+  // The sums of squares of the chunks of a range, which begin where it does.
+  FunctionRef<std::vector<double>(Piece range)> squares;
+  FunctionRef<void(Piece range, std::span<float> to)> read;
+};
+
+// The sum of squares of a section of all stages, with the bits of one rank: chunk after chunk of
+// kOptimizerChunk elements, of which a copied embedding counts once. The stages call it together.
+double squares_over_stages(const StageRanks& stages, Compute& compute, const StageSection& section);
 
 }  // namespace rl

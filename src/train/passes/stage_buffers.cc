@@ -9,12 +9,14 @@ struct Sizes {
   Sizes(const TrainShape& s, const StepOptions& o) {
     const LayerStage& stage = s.config.stage;
     if (!stage.divides()) return;
-    const auto rows = static_cast<uint64_t>(padded_rows(o.train_rows()));
+    const BatchLimits limits = train_limits(s, o);
+    const auto rows = static_cast<uint64_t>(padded_rows(limits.rows));
     const uint64_t row = rows * static_cast<uint64_t>(s.config.hidden);
     others = stage.stages - stage.index - 1;
-    saved = SavedActivations::bytes(s.config, s.compute(), o.limits(o.train_rows()), o.activations);
+    saved = SavedActivations::bytes(s.config, s.compute(), limits, o.activations);
     blocks = pool_kv_blocks(s, o);
-    kv = static_cast<uint64_t>(blocks) * training_kv(s.kv, o.activations).block_bytes();
+    kv =
+        static_cast<uint64_t>(blocks) * training_kv(train_kv(s.kv, o), o.activations).block_bytes();
     if (!s.config.tied_head) return;
     if (stage.last()) hidden = row * dtype_bytes(s.compute());
     if (stage.first()) embedding = row * sizeof(float);
@@ -49,13 +51,13 @@ uint64_t StageBuffers::bytes(const TrainShape& s, const StepOptions& o) {
 
 StageBuffers::StageBuffers(const TrainShape& s, const StepOptions& o, std::byte* data) {
   const Sizes sizes(s, o);
-  const BatchLimits limits = o.limits(o.train_rows());
+  const BatchLimits limits = train_limits(s, o);
   lay_out(
       sizes,
       [&](uint64_t saved, uint64_t kv) {
         others.push_back(
             {SavedActivations(s.config, s.compute(), limits, data + saved, o.activations),
-             KvPool{training_kv(s.kv, o.activations), data + kv, sizes.blocks}});
+             KvPool{training_kv(train_kv(s.kv, o), o.activations), data + kv, sizes.blocks}});
       },
       [&](uint64_t at) { hidden.push_back(data + at); },
       [&](uint64_t at) { embedding.push_back(reinterpret_cast<float*>(data + at)); });

@@ -1,0 +1,203 @@
+// A layout of ranks, and what its ranks have after they have generated and trained in turn.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "../pipeline/option_looks.h"
+#include "../pipeline/plan_arenas.h"
+#include "../pipeline/rank_rig.h"
+#include "support/random_llama.h"
+
+namespace rl::testing {
+
+// Options of `parallel`, by their names there, and "model": that of the run. A text has them as
+// "tensor=2 data=2 zero_stage=1".
+class Layout {
+ public:
+  explicit Layout(const std::string& text) {
+    std::istringstream words(text);
+    for (std::string word; words >> word;) {
+      const size_t at = word.find('=');
+      options_[word.substr(0, at)] = word.substr(at + 1);
+    }
+    if (!options_.contains("reduction_parts")) options_["reduction_parts"] = get("tensor", "1");
+  }
+  std::string get(const std::string& name, const std::string& otherwise) const {
+    const auto found = options_.find(name);
+    return found != options_.end() ? found->second : otherwise;
+  }
+  // Without those of these names.
+  Layout without(std::initializer_list<const char*> names) const {
+    Layout out = *this;
+    for (const char* const name : names) out.options_.erase(name);
+    return out;
+  }
+  std::string text() const {
+    std::string out;
+    for (const auto& [name, value] : options_) out += str(out.empty() ? "" : " ", name, "=", value);
+    return out;
+  }
+  // Every option but the model.
+  std::map<std::string, std::string> assignments() const {
+    std::map<std::string, std::string> out = options_;
+    out.erase("model");
+    return out;
+  }
+  int64_t ranks() const {
+    int64_t product = 1;
+    for (const char* const axis : {"tensor", "context", "data", "pipeline"})
+      product *= std::stoll(get(axis, "1"));
+    return product;
+  }
+
+ private:
+  std::map<std::string, std::string> options_;
+};
+
+// A model with layers for four stages, heads for eight parts, and several chunks of the norm in
+// each section of a layout.
+inline std::string deep_model(const TempDir& dir) {
+  const std::string path = dir.file("deep");
+  const LlamaShape shape{.hidden = 64, .ffn = 96, .layers = 4, .heads = 8, .scale = 0.1f};
+  return std::filesystem::exists(path) ? path : write_random_llama(path, shape);
+}
+
+inline OptionSet options_of(const TempDir& dir, const Layout& layout) {
+  constexpr int64_t kTokens = 96;  // of a micro-batch
+  OptionSet o = tiny_options(dir);
+  const std::string model = layout.get("model", "");
+  o.set_string("model.path", model.empty() ? deep_model(dir) : fixture_model(model));
+  for (const auto& [name, value] : layout.assignments())
+    o.set_assignment(str("parallel.", name, "=", value));
+  const int64_t context = std::stoll(layout.get("context", "1"));
+  o.set_i64("trainer.max_tokens_per_device", kTokens / context);
+  for (const char* text : {"optimizer.lr=1e-3", "optimizer.grad_clip=0.05", "optimizer.ema=0.9"})
+    o.set_assignment(text);
+  if (layout.ranks() > 1) o.set_assignment("comm.timeout_ns=60s");
+  return o;
+}
+
+// One rank's engine and trainer on one model.
+class LayoutRank {
+ public:
+  explicit LayoutRank(const std::shared_ptr<Runtime>& runtime)
+      : runtime_(*runtime),
+        options_(for_session(runtime->options())),
+        model_(LoadedModel::open(runtime, runtime->options(), PlanUse::kParts)),
+        engine_(std::make_unique<EngineSession>(model_, options_)),
+        trainer_(model_, options_) {}
+
+  // Generates samples and trains on them; returns both as text.
+  std::string step(double logprob_bound = 0) {
+    std::vector<SamplePtr> samples = generate();
+    std::string text = texts_of(samples);
+    const TrainedStep step = trainer_.step(samples);
+    EXPECT_LE(step.get("training/logprob_max_abs_diff").value(), logprob_bound);
+    EXPECT_GT(step.get("training/logprob_compared_tokens").value(), 0);
+    EXPECT_EQ(step.get("training/optimizer_steps"), 1);
+    EXPECT_EQ(step.version, version_of(samples) + 1);
+    EXPECT_EQ(model_->model().version(), step.version);
+    return text + common_metrics(step) + "\n";
+  }
+  // A checkpoint of all ranks in a directory.
+  void save(const std::string& dir) {
+    const bool divides = runtime_.options().get_i64("parallel.zero_stage") > 0;
+    if (runtime_.data_ranks().rank() != 0 && !divides) return;
+    trainer_.save({.dir = dir, .host = "", .keep_last = 0, .replace_existing = false});
+  }
+  // Later requests are those of a new engine.
+  void load(const std::string& path) {
+    engine_ = nullptr;
+    trainer_.load(path);
+    engine_ = std::make_unique<EngineSession>(model_, options_);
+  }
+  void expect_plan_equals_ledger() {
+    EXPECT_EQ(live(runtime_), planned(model_->plan_session(options_, PlanUse::kParts)));
+  }
+
+ private:
+  // Four of each of four prompts, which take several micro-batches.
+  std::vector<SamplePtr> generate() {
+    for (const int32_t length : {20, 3, 17, 9}) {
+      std::vector<int32_t> prompt;
+      for (int32_t i = 0; i < length; ++i) prompt.push_back((length + 7 * i) % 256);
+      engine_->submit(request_of(options_, prompt, 4, 8));
+    }
+    engine_->run();
+    std::vector<SamplePtr> samples = engine_->take_finished();
+    std::ranges::sort(samples, {},
+                      [](const SamplePtr& s) { return std::pair(s->ordinal, s->slot); });
+    for (const SamplePtr& s : samples) {
+      s->scored = true;
+      s->reward = low_id_reward(*s) + s->slot % 2;
+    }
+    return samples;
+  }
+  static std::string texts_of(const std::vector<SamplePtr>& samples) {
+    std::string out;
+    for (const SamplePtr& s : samples) {
+      out += text_of(*s);
+      for (const float lp : s->logprobs) out += str(" ", std::bit_cast<uint32_t>(lp));
+      out += "\n";
+    }
+    return out;
+  }
+  static uint64_t version_of(const std::vector<SamplePtr>& samples) {
+    for (const SamplePtr& s : samples) {
+      for (const uint64_t version : s->versions) EXPECT_EQ(version, samples[0]->versions[0]);
+    }
+    return samples[0]->versions[0];
+  }
+
+  Runtime& runtime_;
+  const OptionSet options_;
+  const std::shared_ptr<LoadedModel> model_;
+  std::unique_ptr<EngineSession> engine_;
+  TrainerSession trainer_;
+};
+
+// Runs a function on all ranks of a layout, which return the same text.
+inline std::string on_layout(const TempDir& dir, const Layout& layout,
+                             const std::function<std::string(LayoutRank&)>& work) {
+  std::vector<std::shared_ptr<Runtime>> runtimes = make_ranks(options_of(dir, layout));
+  std::vector<std::string> texts(runtimes.size());
+  run_ranks(std::move(runtimes), [&](std::shared_ptr<Runtime> runtime) {
+    const auto rank = static_cast<size_t>(runtime->ranks().rank());
+    LayoutRank parts(runtime);
+    texts[rank] = work(parts);
+  });
+  for (size_t r = 1; r < texts.size(); ++r) EXPECT_EQ(texts[r], texts[0]) << "rank " << r;
+  return texts[0];
+}
+
+// The content of the files of a directory, by name.
+using Files = std::map<std::string, std::string>;
+inline Files files_of(const std::string& dir) {
+  Files out;
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    const std::string path = entry.path().string();
+    out[entry.path().filename().string()] = read_text_file(real_fs(), path, 1 << 26);
+  }
+  return out;
+}
+inline void expect_same_files(const Files& a, const Files& b) {
+  std::vector<std::string> names[2], different;
+  for (const auto& [name, text] : a) names[0].push_back(name);
+  for (const auto& [name, text] : b) names[1].push_back(name);
+  ASSERT_EQ(names[0], names[1]);
+  for (const auto& [name, text] : a) {
+    if (text != b.at(name)) different.push_back(name);
+  }
+  EXPECT_EQ(different, std::vector<std::string>());
+}
+
+}  // namespace rl::testing
