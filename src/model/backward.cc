@@ -101,15 +101,10 @@ class BackwardPass {
     });
   }
 
-  // d_normed is free by now.
+  // d_normed and the products of parts are free by now.
   void embedding_gradient() {
-    const int64_t at = layout_.gradient_of(layout_.embedding());
-    if (at < 0) return;
-    const float scale = embedding_scale(config_, compute_.dtype());
-    args_.grads.add_rows(at, batch_.ids, hidden_, b_.d_normed,
-                         [&](float* to, std::span<const int32_t> ids) {
-                           embed_rows_backward(compute_, {b_.dx, ids, hidden_, scale, to});
-                         });
+    add_embedding_gradient(model_,
+                           {batch_.ids, b_.dx, layout_, args_.grads, f_.parts, b_.d_normed});
   }
 
   // The values of a whole group, when its last layer is reached.

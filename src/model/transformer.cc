@@ -5,7 +5,6 @@
 #include "model/transformer.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 #include "model/stage_ranks.h"
@@ -204,16 +203,10 @@ class Pass {
   // The residual at the first layer, from the ids or from the stage before.
   void begin() {
     float* const x = saved_ ? saved_->layers[0].x_in : b_.x;
-    if (config_.has_embedding()) return embed(x);
+    if (config_.has_embedding())
+      return embed_tokens(model_, weights_, {batch_.ids, x, norm_after(-1)});
     model_.stage_ranks().receive_rows({x, residual().size()});
     normalize(x, weights_.layer(0).input_norm);
-  }
-
-  // x = E[ids].
-  void embed(float* x) {
-    const float scale = embedding_scale(config_, model_.compute_dtype());
-    embed_rows(compute_,
-               {weights_.embedding(), batch_.ids, config_.hidden, scale, x, norm_after(-1)});
   }
 
   // One of the parts of a layer that this rank has.
@@ -419,11 +412,6 @@ class Pass {
 HeadNorm head_norm(const ModelConfig& config, const LayerVectors& layer) {
   if (layer.q_norm == nullptr) return {};
   return {layer.q_norm, layer.k_norm, config.rms_eps, config.norm_weight};
-}
-
-float embedding_scale(const ModelConfig& config, Dtype compute) {
-  if (!config.scaled_embedding) return 1.0f;
-  return round_to(compute, static_cast<float>(std::sqrt(static_cast<double>(config.hidden))));
 }
 
 void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv,

@@ -13,6 +13,7 @@
 #include "model/activation_rule.h"
 #include "model/backward_weights.h"
 #include "model/context_ranks.h"
+#include "model/token_embedding.h"
 #include "model/gradient_sink.h"
 #include "model/head_exchange.h"
 #include "model/model.h"
@@ -142,8 +143,6 @@ struct PartOffsets {
 
 // The norm over query and key heads of one layer; only in models that have it.
 HeadNorm head_norm(const ModelConfig& config, const LayerVectors& layer);
-// The factor that scales embedding rows, a value of the compute dtype.
-float embedding_scale(const ModelConfig& config, Dtype compute);
 
 // Runs the layers and the final norm into buffers.hidden (N, C). Of a stage: its layers, on what
 // the stage before sends; the last one alone has the norm, and the others send the residual. All

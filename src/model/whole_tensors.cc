@@ -2,17 +2,23 @@
 #include "model/whole_tensors.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "core/error.h"
 
 namespace rl {
 namespace {
 
-WeightLayout layout_of_all(const Model& model) {
+WeightLayout layout_of_parts(const Model& model, int64_t first, int64_t count) {
   ModelConfig config = model.config();
-  config.split.first = 0;
-  config.split.count = config.split.parts;
+  config.split.first = first;
+  config.split.count = count;
   return WeightLayout(config);
+}
+
+WeightLayout layout_of_all(const Model& model) {
+  return layout_of_parts(model, 0, model.config().split.parts);
 }
 
 struct WantedRows {
@@ -54,11 +60,27 @@ void read_rows(const WeightLayout& layout, const TensorInfo& tensor, int64_t fir
 
 WholeTensors::WholeTensors(const Model& model) : model_(model), layout_(layout_of_all(model)) {
   gather_stages();
-  if (model.tensor_ranks().size() == 1) return;
-  std::vector<float> own(static_cast<size_t>(model.layout().total()));
-  model.masters().read(own);
-  gathered_ = model.tensor_ranks().gather_sections(own, model.layout(), &LayoutSection::master,
-                                                   &LayoutSection::masters);
+  if (model.tensor_ranks().size() > 1) gather_ranks();
+}
+
+// Whole tensors are those of the first rank.
+void WholeTensors::gather_ranks() {
+  const TensorRanks& ranks = model_.tensor_ranks();
+  const int64_t count = model_.config().split.count;
+  std::map<std::string, int64_t> places;
+  Pieces bytes{{0}};
+  for (int r = 0; r < ranks.size(); ++r) {
+    const WeightLayout layout = layout_of_parts(model_, r * count, count);
+    const auto first = static_cast<int64_t>(bytes.count() / sizeof(float));
+    for (const Parameter& p : layout.parameters()) places.try_emplace(p.name, first + p.offset);
+    bytes.bounds.push_back(bytes.count() + static_cast<uint64_t>(layout.total()) * sizeof(float));
+  }
+  for (const Parameter& p : layout_.parameters()) places_.push_back(places.at(p.name));
+  gathered_.resize(bytes.count() / sizeof(float));
+  const Piece own = bytes[ranks.rank()];
+  model_.masters().read(
+      std::span(gathered_).subspan(own.begin / sizeof(float), own.count() / sizeof(float)));
+  ranks.gather_bytes(std::as_writable_bytes(std::span(gathered_)), bytes);
 }
 
 void WholeTensors::gather_stages() {
@@ -98,7 +120,8 @@ void WholeTensors::read(const TensorInfo& tensor, int64_t first_row, std::span<f
   const auto piece = [&](const Parameter& p, int64_t first, std::span<float> to) {
     if (gathered_.empty())
       return model_.masters().part(p.offset + first, static_cast<int64_t>(to.size())).read(to);
-    std::copy_n(gathered_.begin() + p.offset + first, to.size(), to.begin());
+    const int64_t at = places_[static_cast<size_t>(&p - layout_.parameters().data())];
+    std::copy_n(gathered_.begin() + at + first, to.size(), to.begin());
   };
   read_rows(layout_, tensor, first_row, piece, out);
 }

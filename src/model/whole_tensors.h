@@ -31,12 +31,14 @@ class WholeTensors {
     WeightLayout layout;
     std::vector<float> values;
   };
+  void gather_ranks();
   void gather_stages();
   const Stage* later_stage_with(const TensorInfo& tensor) const;
 
   const Model& model_;
   const WeightLayout layout_;    // of all parts
-  std::vector<float> gathered_;  // empty for one rank
+  std::vector<float> gathered_;  // the masters of each rank; empty for one rank
+  std::vector<int64_t> places_;  // in them, of each parameter of the layout
   std::vector<Stage> later_;     // of the first stage: those of the others
 };
 

@@ -89,13 +89,13 @@ TEST(TensorSessions, ACheckpointIsTheSameForOneRankAndTwo) {
     const std::string saved = parts.trainer.save(
         {.dir = dir.file("saved"), .host = "", .keep_last = 0, .replace_existing = false});
     if (parts.rank == 0) path = saved;
-    return parts.trainer.step(host_batch(parts.trainer)).without_times().to_json();
+    return common_metrics(parts.trainer.step(host_batch(parts.trainer)));
   };
   const std::vector<std::string> uninterrupted = on_trainers(options_of(dir, 2), save);
   EXPECT_EQ(uninterrupted[1], uninterrupted[0]);
   const auto resume = [&](RankParts& parts) {
     parts.trainer.load(path);
-    return parts.trainer.step(host_batch(parts.trainer)).without_times().to_json();
+    return common_metrics(parts.trainer.step(host_batch(parts.trainer)));
   };
   for (const int tensor : {1, 2}) {
     for (const std::string& rank : on_trainers(options_of(dir, tensor), resume))
@@ -121,7 +121,7 @@ TEST(TensorSessions, ACheckpointKnowsWhatIsFrozen) {
       const std::string saved = parts.trainer.save(
           {.dir = dir.file("saved"), .host = "", .keep_last = 0, .replace_existing = true});
       if (parts.rank == 0) path = saved;
-      return parts.trainer.step(host_batch(parts.trainer)).without_times().to_json();
+      return common_metrics(parts.trainer.step(host_batch(parts.trainer)));
     };
     const auto manifest = [&] {
       return read_text_file(real_fs(), path + "/manifest.json", 1 << 20);
@@ -133,7 +133,7 @@ TEST(TensorSessions, ACheckpointKnowsWhatIsFrozen) {
     EXPECT_EQ(manifest(), whole);
     const auto resume = [&](RankParts& parts) {
       parts.trainer.load(path);
-      return parts.trainer.step(host_batch(parts.trainer)).without_times().to_json();
+      return common_metrics(parts.trainer.step(host_batch(parts.trainer)));
     };
     for (const int tensor : {1, 2}) {
       for (const std::string& rank : on_trainers(options_of(dir, tensor, 1, assignments), resume))

@@ -1,10 +1,11 @@
-// The name of a piece has its part behind ".part"; what follows, such as ".scales", stays.
+// The name of a piece has its part behind ".part". Pieces of ranks differ in size, so each rank
+// says what it has before the bytes go.
 #include "train/checkpoint/rank_pieces.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <sstream>
+#include <utility>
 
 #include "core/error.h"
 
@@ -16,65 +17,14 @@ constexpr std::string_view kMark = ".part";
 bool is_name_of_piece(const std::string& name) { return name.rfind(kMark) != std::string::npos; }
 bool is_piece(const StateTensor& t) { return is_name_of_piece(t.name); }
 
-// The name of the same piece so many parts later.
-std::string name_of_part(const std::string& name, int64_t later) {
-  const size_t at = name.rfind(kMark) + kMark.size();
-  int64_t part = 0;
-  const char* const end = name.data() + name.size();
-  const auto read = std::from_chars(name.data() + at, end, part);
-  RL_CHECK(read.ec == std::errc());
-  return str(name.substr(0, at), part + later, std::string_view(read.ptr, end));
+// Where the pieces of a tensor come in the layout of one rank with all parts: those of the
+// embedding, of the head, then those of the layers, each part after part.
+int place_of_pieces(const std::string& name) {
+  if (name.starts_with("model.layers.")) return 2;
+  return name.starts_with("lm_head.") ? 1 : 0;
 }
 
-// Returns the memory of the pieces.
-std::shared_ptr<std::vector<std::byte>> add_pieces(const TensorRanks& ranks,
-                                                   const TensorSplit& split, TensorList& tensors) {
-  const auto middle =
-      std::ranges::stable_partition(tensors, [](const StateTensor& t) { return !is_piece(t); });
-  const TensorList own(middle.begin(), tensors.end());
-  tensors.erase(middle.begin(), tensors.end());
-  uint64_t bytes = 0;
-  for (const StateTensor& t : own) bytes += t.bytes.size();
-  const auto all = std::make_shared<std::vector<std::byte>>(bytes * ranks.size());
-  std::span<std::byte> next = std::span(*all).subspan(bytes * static_cast<uint64_t>(ranks.rank()));
-  for (const StateTensor& t : own) {
-    t.bytes.read(next.first(t.bytes.size()));
-    next = next.subspan(t.bytes.size());
-  }
-  ranks.gather_bytes(*all);
-  next = *all;
-  for (int r = 0; r < ranks.size(); ++r) {
-    for (const StateTensor& t : own) {
-      const std::string name = name_of_part(t.name, (r - ranks.rank()) * split.count);
-      tensors.push_back(
-          {name, t.dtype, t.shape, DeviceBytes(next.first(t.bytes.size())), {}, true});
-      next = next.subspan(t.bytes.size());
-    }
-  }
-  return all;
-}
-
-// Whole parameters come first, as in the layout of one rank with all parts.
-void add_frozen_pieces(const TensorRanks& ranks, const TensorSplit& split, FrozenMark& mark) {
-  const auto middle = std::ranges::find_if(mark.names, is_name_of_piece);
-  const std::vector<std::string> names(middle, mark.names.end());
-  const size_t whole = mark.names.size() - names.size();
-  std::vector<uint64_t> digests(names.size() * static_cast<size_t>(ranks.size()));
-  std::ranges::copy(std::span(mark.digests).subspan(whole),
-                    digests.begin() + static_cast<ptrdiff_t>(names.size()) * ranks.rank());
-  ranks.gather_bytes(std::as_writable_bytes(std::span(digests)));
-  mark.names.resize(whole);
-  mark.digests.resize(whole);
-  mark.digests.insert(mark.digests.end(), digests.begin(), digests.end());
-  for (int r = 0; r < ranks.size(); ++r) {
-    for (const std::string& name : names) {
-      mark.names.push_back(name_of_part(name, (r - ranks.rank()) * split.count));
-    }
-  }
-  mark.digest = digest_of_parts(mark.digests);
-}
-
-// A line with name, type and shape of a tensor, from which the first stage knows how many bytes
+// A line with name, type and shape of a tensor, from which another rank knows how many bytes
 // follow.
 std::string description_of(const StateTensor& t) {
   std::string text = str(t.name, " ", t.dtype);
@@ -82,14 +32,87 @@ std::string description_of(const StateTensor& t) {
   return text + "\n";
 }
 
+const char* dtype_named(const std::string& name) {
+  for (const char* dtype : {"F32", "BF16", "I8", "U8"}) {
+    if (name == dtype) return dtype;
+  }
+  throw Error(Code::kInternal, str("a rank has a tensor of ", name));
+}
+
 StateTensor described(const std::string& line) {
   std::istringstream in(line);
-  StateTensor t{"", "F32", {}, {}};
-  std::string dtype;
-  in >> t.name >> dtype;
-  RL_CHECK(dtype == t.dtype);  // states of stages are in fp32
+  std::string name, dtype;
+  in >> name >> dtype;
+  StateTensor t{name, dtype_named(dtype), {}, {}};
   for (int64_t n = 0; in >> n;) t.shape.push_back(n);
   return t;
+}
+
+TensorList described_all(const std::string& text) {
+  TensorList all;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) all.push_back(described(line));
+  return all;
+}
+
+// Returns the memory of the pieces.
+std::shared_ptr<std::vector<std::byte>> add_pieces(const TensorRanks& ranks, TensorList& tensors) {
+  const auto middle =
+      std::ranges::stable_partition(tensors, [](const StateTensor& t) { return !is_piece(t); });
+  const TensorList own(middle.begin(), tensors.end());
+  tensors.erase(middle.begin(), tensors.end());
+  std::string text;
+  for (const StateTensor& t : own) text += description_of(t);
+  TensorList pieces;
+  Pieces bytes{{0}};
+  for (const std::string& of_rank : ranks.gather_texts(text)) {
+    uint64_t end = bytes.count();
+    for (StateTensor& t : described_all(of_rank)) {
+      end += t.whole_bytes();
+      pieces.push_back(std::move(t));
+    }
+    bytes.bounds.push_back(end);
+  }
+  const auto all = std::make_shared<std::vector<std::byte>>(bytes.count());
+  std::span<std::byte> next = std::span(*all).subspan(bytes[ranks.rank()].begin);
+  for (const StateTensor& t : own) {
+    t.bytes.read(next.first(t.bytes.size()));
+    next = next.subspan(t.bytes.size());
+  }
+  ranks.gather_bytes(*all, bytes);
+  next = *all;
+  for (StateTensor& t : pieces) {
+    t.bytes = DeviceBytes(next.first(t.whole_bytes()));
+    t.of_draft = true;
+    next = next.subspan(t.whole_bytes());
+  }
+  std::ranges::stable_sort(pieces, {},
+                           [](const StateTensor& t) { return place_of_pieces(t.name); });
+  tensors.insert(tensors.end(), pieces.begin(), pieces.end());
+  return all;
+}
+
+// Whole parameters come first, as in the layout of one rank with all parts.
+void add_frozen_pieces(const TensorRanks& ranks, FrozenMark& mark) {
+  const auto middle = std::ranges::find_if(mark.names, is_name_of_piece);
+  const auto whole = static_cast<size_t>(middle - mark.names.begin());
+  std::ostringstream own;
+  for (size_t i = whole; i < mark.names.size(); ++i)
+    own << mark.names[i] << " " << mark.digests[i] << "\n";
+  std::vector<std::pair<std::string, uint64_t>> pieces;
+  for (const std::string& of_rank : ranks.gather_texts(own.str())) {
+    std::istringstream in(of_rank);
+    std::string name;
+    for (uint64_t digest = 0; in >> name >> digest;) pieces.emplace_back(name, digest);
+  }
+  std::ranges::stable_sort(pieces, {}, [](const auto& p) { return place_of_pieces(p.first); });
+  mark.names.resize(whole);
+  mark.digests.resize(whole);
+  for (const auto& [name, digest] : pieces) {
+    mark.names.push_back(name);
+    mark.digests.push_back(digest);
+  }
+  mark.digest = digest_of_parts(mark.digests);
 }
 
 template <typename T>
@@ -117,13 +140,9 @@ std::shared_ptr<std::vector<std::byte>> take_tensors(const StageRanks& stages, i
   stages.take(std::as_writable_bytes(std::span(size)), from);
   std::string text(static_cast<size_t>(size[0]), ' ');
   stages.take(std::as_writable_bytes(std::span(text)), from);
-  TensorList taken;
+  TensorList taken = described_all(text);
   uint64_t bytes = 0;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    taken.push_back(described(line));
-    bytes += taken.back().whole_bytes();
-  }
+  for (const StateTensor& t : taken) bytes += t.whole_bytes();
   const auto all = std::make_shared<std::vector<std::byte>>(bytes);
   std::span<std::byte> next = *all;
   for (StateTensor& t : taken) {
@@ -139,11 +158,10 @@ std::shared_ptr<std::vector<std::byte>> take_tensors(const StageRanks& stages, i
 
 }  // namespace
 
-void add_pieces_of_ranks(const TensorRanks& ranks, const TensorSplit& split, ModelDraft& draft) {
+void add_pieces_of_ranks(const TensorRanks& ranks, ModelDraft& draft) {
   if (ranks.size() == 1) return;
-  add_frozen_pieces(ranks, split, draft.frozen);
-  for (StateArray& array : draft.arrays)
-    draft.gathered.push_back(add_pieces(ranks, split, array.tensors));
+  add_frozen_pieces(ranks, draft.frozen);
+  for (StateArray& array : draft.arrays) draft.gathered.push_back(add_pieces(ranks, array.tensors));
 }
 
 void add_tensors_of_stages(const StageRanks& stages, const WeightLayout& layout,

@@ -233,7 +233,7 @@ double AdamwState::gradient_norm(const TensorRanks& ranks, const StageRanks& sta
   return std::sqrt(sum);
 }
 
-// What all ranks have counts once, then each part in order.
+// What all ranks have counts once, then each part in order: its vocabulary, then its layers.
 double AdamwState::norm_of_sections(const TensorRanks& ranks) {
   const auto squared_norm_of = [&](const LayoutSection& section) {
     const auto begin = static_cast<uint64_t>(section.gradient);
@@ -243,10 +243,12 @@ double AdamwState::norm_of_sections(const TensorRanks& ranks) {
     for (const double s : std::span(chunk_sums_).first(chunks)) sum += s;
     return sum;
   };
-  const std::vector<LayoutSection>& sections = layout_.sections();
-  double sum = squared_norm_of(sections.front());
-  std::vector<double> parts;
-  for (size_t i = 1; i < sections.size(); ++i) parts.push_back(squared_norm_of(sections[i]));
+  double sum = 0;
+  std::vector<double> parts(static_cast<size_t>(layout_.split().count));
+  for (const LayoutSection& section : layout_.sections()) {
+    double& to = section.part < 0 ? sum : parts[static_cast<size_t>(section.part)];
+    to += squared_norm_of(section);
+  }
   for (const double part : ranks.gather(parts)) sum += part;
   return std::sqrt(sum);
 }
