@@ -70,6 +70,11 @@ void TensorRanks::merge_bytes(std::span<std::byte> words) const {
   group_->all_reduce({words.data(), words.size() / sizeof(int32_t), Element::kI32});
 }
 
+void TensorRanks::reduce_scatter(std::span<float> values, const Pieces& pieces) const {
+  RL_CHECK(size() > 1);
+  group_->reduce_scatter(values_of(values), pieces);
+}
+
 void TensorRanks::exchange(const ConstDividedValues& out, const DividedValues& in) const {
   RL_CHECK(size() > 1);
   group_->all_to_all(out, in);

@@ -68,6 +68,8 @@ class TensorRanks {
     static_assert(sizeof(T) % sizeof(int32_t) == 0 && alignof(T) == alignof(int32_t));
     merge_bytes(std::as_writable_bytes(values));
   }
+  // Afterwards this rank's piece is the sum over the ranks, in their order.
+  void reduce_scatter(std::span<float> values, const Pieces& pieces) const;
   // Piece r of what goes out comes to rank r.
   void exchange(const ConstDividedValues& out, const DividedValues& in) const;
 

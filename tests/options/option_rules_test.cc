@@ -445,8 +445,6 @@ const std::vector<Example>& examples() {
       {{"parallel.reduction_parts=2", "optimizer.name=muon"},
        {"parallel.reduction_parts", "optimizer.name"}},
       {{"parallel.sequence_parallel=true"}, {"parallel.sequence_parallel", "parallel.tensor"}},
-      {{"parallel.sequence_parallel=true", "parallel.tensor=2"},
-       {"parallel.sequence_parallel", "parallel.tensor"}},
       {{"pipeline.colocate=none"}, {"pipeline.colocate", "runtime.device"}},
       {{"pipeline.colocate=actor_ref", "runtime.device=cuda"},
        {"pipeline.colocate", "runtime.device"}},

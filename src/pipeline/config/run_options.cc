@@ -239,6 +239,7 @@ void fill_step(const Settings& settings, StepOptions& s) {
                            : BackwardPacking::kByLayer;
   s.activations = activation_rule_from(settings);
   s.context = context_rule_from(settings);
+  s.sequence_parallel = settings.parallel.sequence_parallel;
   s.vocabulary_ranks = settings.parallel.tensor;
   s.epochs = settings.trainer.epochs;
   s.batch = batch_rules_from(settings);
