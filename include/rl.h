@@ -606,8 +606,8 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * RL_FAILED_PRECONDITION there. A checkpoint is the same for any number of ranks, and every rank
  * loads it.
  *
- * With parallel.tensor = T, ranks T * i to T * i + T - 1 divide the layers of one model. They make
- * all calls that compute with it together, with the same arguments: also rl_engine_step,
+ * With parallel.tensor = T, ranks T * i to T * i + T - 1 divide one model. They make all calls that
+ * compute with it together, with the same arguments: also rl_engine_step,
  * rl_model_forward, publications, rl_model_save, rl_trainer_save and what sets weights. Their
  * engines are given the same requests and have the same samples, and none has a thread of its own
  * (engine.thread). The first of them writes what they save. A weight that is divided has its pieces

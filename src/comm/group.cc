@@ -48,7 +48,8 @@ void require_values(const BasicValues<Byte>& values, const char* call) {
   }
 }
 
-void require_pieces(const Values& values, const Pieces& pieces, int size) {
+template <typename Byte>
+void require_pieces(const BasicValues<Byte>& values, const Pieces& pieces, int size) {
   RL_CHECK(pieces.parts() == size && pieces.count() == values.count);
   RL_CHECK(pieces.bounds.front() == 0 && std::ranges::is_sorted(pieces.bounds));
 }
@@ -242,12 +243,23 @@ Group::Job Group::all_to_all_job(const ConstValues& from, const Values& to) {
         str("all_to_all of ", from.count, " ", element_name(from.element), " to ", to.count, " ",
             element_name(to.element), ": expected one type and one multiple of ", size()));
   }
-  require_apart(from, to, "all_to_all");
+  return all_to_all_job({from, even_pieces(from.count, size())},
+                        DividedValues{to, even_pieces(to.count, size())});
+}
+
+Group::Job Group::all_to_all_job(const ConstDividedValues& from, const DividedValues& to) {
+  const ConstValues& out = from.values;
+  const Values& in = to.values;
+  require_values(out, "all_to_all");
+  require_values(in, "all_to_all");
+  require_pieces(out, from.pieces, size());
+  require_pieces(in, to.pieces, size());
+  RL_CHECK(from.pieces[rank_].count() == to.pieces[rank_].count());
+  require_apart(out, in, "all_to_all");
   return {Collective::kAllToAll, [this, from, to](Call& call) {
             for (int r = 0; r < size(); ++r) {
-              const std::span<const std::byte> source =
-                  part_of(from, piece_of(from.count, r, size()));
-              const std::span<std::byte> target = part_of(to, piece_of(to.count, r, size()));
+              const std::span<const std::byte> source = part_of(from.values, from.pieces[r]);
+              const std::span<std::byte> target = part_of(to.values, to.pieces[r]);
               if (r != rank_) {
                 call.send(r, source);
                 call.receive(r, target);
@@ -345,6 +357,9 @@ void Group::all_gather(const Values& values, const Pieces& pieces) {
   run(all_gather_job(values, pieces));
 }
 void Group::all_to_all(const ConstValues& from, const Values& to) { run(all_to_all_job(from, to)); }
+void Group::all_to_all(const ConstDividedValues& from, const DividedValues& to) {
+  run(all_to_all_job(from, to));
+}
 void Group::broadcast(const Values& values, int root) { run(broadcast_job(values, root)); }
 void Group::shift(const ConstValues& from, const Values& to) { run(shift_job(from, to)); }
 void Group::send(const ConstValues& values, int to) { run(send_job(values, to)); }

@@ -67,6 +67,8 @@ class Group {
   // Piece r of `from` goes to piece rank() of `to` at rank r. Error(kInvalidArgument) unless both
   // have one count, a multiple of size(), and do not overlap.
   void all_to_all(const ConstValues& from, const Values& to);
+  // The same with pieces that the ranks have agreed on: each as long as the one that it goes to.
+  void all_to_all(const ConstDividedValues& from, const DividedValues& to);
   // Afterwards values are those of rank `root`.
   void broadcast(const Values& values, int root);
   // Each rank gives `from` to the next one, and has from the one before what `to` has room for; the
@@ -106,6 +108,7 @@ class Group {
   Job reduce_scatter_job(const Values& values, const Pieces& pieces, Reduction reduction);
   Job all_gather_job(const Values& values, const Pieces& pieces);
   Job all_to_all_job(const ConstValues& from, const Values& to);
+  Job all_to_all_job(const ConstDividedValues& from, const DividedValues& to);
   Job broadcast_job(const Values& values, int root);
   Job shift_job(const ConstValues& from, const Values& to);
   Job send_job(const ConstValues& values, int to);

@@ -28,9 +28,10 @@ enum class TrafficUse : uint8_t {
   kParameters,
   kStates,
   kActivations,
-  kContext
+  kContext,
+  kTensor
 };
-inline constexpr size_t kNumTrafficUses = 6;
+inline constexpr size_t kNumTrafficUses = 7;
 
 struct TrafficBytes {
   uint64_t sent = 0, received = 0;

@@ -83,6 +83,15 @@ struct Pieces {
   bool operator==(const Pieces&) const = default;
 };
 
+// Values, and the pieces that they are divided into.
+template <typename Byte>
+struct BasicDivided {
+  BasicValues<Byte> values;
+  Pieces pieces;
+};
+using DividedValues = BasicDivided<std::byte>;
+using ConstDividedValues = BasicDivided<const std::byte>;
+
 // Those of piece_of().
 Pieces even_pieces(uint64_t count, int parts);
 

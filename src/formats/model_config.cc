@@ -2,6 +2,7 @@
 // file.
 #include "formats/model_config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -165,6 +166,16 @@ void check_divisible(const char* what, int64_t count, int64_t layer, int64_t par
       .with_expected(str("a divisor of ", count));
 }
 
+void check_vocabulary(int64_t vocab, int64_t parts) {
+  const int64_t most = std::max<int64_t>(1, vocab / kVocabularyUnit);
+  if (parts <= most) return;
+  throw Error(Code::kIncompatible,
+              str("the model has a vocabulary of ", vocab, " tokens, which cannot be divided into ",
+                  parts, " parts of at least ", kVocabularyUnit, " tokens"))
+      .with_key("parallel.reduction_parts")
+      .with_expected(str("at most ", most));
+}
+
 }  // namespace
 
 ModelConfig with_split(ModelConfig config, const TensorSplit& split) {
@@ -174,6 +185,7 @@ ModelConfig with_split(ModelConfig config, const TensorSplit& split) {
     check_divisible("KV heads", s.kv_heads, l, split.parts);
     check_divisible("MLP units", s.ffn, l, split.parts);
   }
+  check_vocabulary(config.vocab, split.parts);
   config.split = split;
   return config;
 }

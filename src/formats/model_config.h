@@ -37,9 +37,10 @@ struct LayerShape {
   bool operator==(const LayerShape&) const = default;
 };
 
-// How the ranks of a tensor-parallel run divide the layers: attention heads and MLP units in
-// `parts` equal parts, of which a rank has `count` from `first` on. One rank may have several, and
-// computes one after the other what as many ranks would compute.
+// How the ranks of a tensor-parallel run divide a model: attention heads and MLP units in `parts`
+// equal parts, the vocabulary in as many (formats/vocabulary_cut.h), of which a rank has `count`
+// from `first` on. One rank may have several, and computes one after the other what as many ranks
+// would compute.
 struct TensorSplit {
   int64_t parts = 1, first = 0, count = 1;
 
@@ -93,7 +94,7 @@ struct ModelConfig {
   int32_t bos_id = -1;           // -1 if the file names none
   int32_t pad_id = -1;
   Dtype file_dtype = Dtype::kF32;  // the narrowest type that holds every stored value exactly
-  TensorSplit split = {};          // what one rank has of the layers; sizes above are of all ranks
+  TensorSplit split = {};          // what one rank has; sizes above are of all ranks
   LayerStage stage = {};           // of a divided model: `layers` counts those of the stage
 
   bool has_embedding() const { return stage.first(); }
@@ -157,7 +158,8 @@ std::vector<TensorInfo> expected_tensors(const ModelConfig& config);
 // The same decoder with a scalar head.
 ModelConfig with_scalar_head(ModelConfig config);
 // The same decoder, divided. Error(kIncompatible) names heads, KV heads or an MLP width that the
-// parts do not divide.
+// parts do not divide, or a vocabulary with less than kVocabularyUnit tokens for each of them.
+inline constexpr int64_t kVocabularyUnit = 16;
 ModelConfig with_split(ModelConfig config, const TensorSplit& split);
 
 // The tensors of an opened file, by their index in it.

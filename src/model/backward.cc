@@ -29,7 +29,10 @@ class BackwardPass {
         layout_(args.layout != nullptr ? *args.layout : model.layout()),
         n_(batch.rows()),
         hidden_(config_.hidden),
-        item_(static_cast<int64_t>(dtype_bytes(compute_.dtype()))) {}
+        item_(static_cast<int64_t>(dtype_bytes(compute_.dtype()))),
+        rows_(model.tensor_ranks(), n_, scratch.limits.row_ranks > 1) {
+    RL_CHECK(scratch.limits.row_ranks == buffers.limits.row_ranks);
+  }
 
   void run() {
     cut_attention();
@@ -52,8 +55,10 @@ class BackwardPass {
     const StageRanks& stages = model_.stage_ranks();
     stages.wait_gradient();
     if (!config_.has_head()) return stages.receive_gradient(dx());
-    zero(b_.dx, n_);
-    norm_gradient({n_, f_.x, args_.d_hidden, b_.dx}, layout_.final_norm());
+    const RowRange own = rows_.own();
+    zero(b_.dx, own.count);
+    norm_gradient({rows_.all(), f_.x, args_.d_hidden + own.first * hidden_, b_.dx},
+                  layout_.final_norm());
   }
 
   // Calls add with the gradient of the parameter of `size` elements at this offset of the masters;
@@ -67,18 +72,30 @@ class BackwardPass {
   }
   void zero(float* x, int64_t rows) { zero_floats(compute_, {x, rows * hidden_}); }
 
-  // What a norm read, the gradient of its output, and where that of its input is added.
+  // Of some rows, of which the rank has some: what a norm read, the gradient of its output, and
+  // where that of its input is added.
   struct NormRows {
-    int64_t rows;
-    const float *x, *dy;  // (rows, C)
+    RowRange rows;
+    const float *x, *dy;  // (own rows, C)
     float* dx;
   };
   // Adds to dx and to the norm weight's gradient.
   void norm_gradient(const NormRows& r, int64_t weight) {
+    const int64_t own = rows_.own(r.rows).count;
     with_grad(weight, hidden_, [&](float* grad) {
-      norm_rows_backward(compute_,
-                         {r.x, r.dy, norm(weight), r.dx, grad, r.rows, hidden_, b_.partial});
+      const bool apart = rows_.divides() && grad != nullptr;
+      float* const partial = b_.partial + (apart ? rows_.first_chunk(r.rows) * hidden_ : 0);
+      norm_rows_backward(compute_, {r.x, r.dy, norm(weight), r.dx, apart ? b_.unused_grad : grad,
+                                    own, hidden_, partial});
+      if (apart) add_chunks(r.rows, grad);
     });
+  }
+
+  // Chunks of all ranks, in the order in which one rank adds them.
+  void add_chunks(const RowRange& rows, float* grad) {
+    rows_.gather_chunks(b_.partial, hidden_, rows);
+    for (int64_t chunk = 0; chunk < num_gradient_chunks(rows.count); ++chunk)
+      scale_add(compute_, {{1.0f, grad, 1.0f, b_.partial + chunk * hidden_}, hidden_});
   }
 
   // Operands of a weight gradient, dy^T x.
@@ -101,15 +118,21 @@ class BackwardPass {
     });
   }
 
-  // d_normed is free by now.
+  // d_normed and the products of parts are free by now.
   void embedding_gradient() {
-    const int64_t at = layout_.gradient_of(layout_.embedding());
-    if (at < 0) return;
-    const float scale = embedding_scale(config_, compute_.dtype());
-    args_.grads.add_rows(at, batch_.ids, hidden_, b_.d_normed,
-                         [&](float* to, std::span<const int32_t> ids) {
-                           embed_rows_backward(compute_, {b_.dx, ids, hidden_, scale, to});
-                         });
+    const float* dx = b_.dx;
+    if (rows_.divides()) dx = all_rows_of_dx();
+    const int64_t gradient = layout_.gradient_of(layout_.embedding());
+    add_embedding_gradient(model_, {batch_.ids, dx, gradient, args_.grads, f_.parts, b_.d_normed});
+  }
+
+  const float* all_rows_of_dx() {
+    const RowRange own = rows_.own();
+    const auto row_bytes = static_cast<uint64_t>(hidden_) * sizeof(float);
+    copy_bytes(compute_, {b_.dx, b_.d_normed + own.first * hidden_,
+                          static_cast<uint64_t>(own.count) * row_bytes});
+    rows_.gather(bytes_of(b_.d_normed), row_bytes, rows_.all());
+    return b_.d_normed;
   }
 
   // The values of a whole group, when its last layer is reached.
@@ -125,13 +148,21 @@ class BackwardPass {
     const int64_t before = saved_.inputs[static_cast<size_t>(read.input - kInputsOnDevice)];
     const SavedActivations::Layer& next = saved_.layers[static_cast<size_t>(before)];
     if (next.group.end <= layout_.first_trained_layer()) return;
-    copy_bytes(compute_,
-               {next.host_input, next.x_in, static_cast<uint64_t>(n_ * hidden_) * sizeof(float)});
+    const auto floats = static_cast<uint64_t>(rows_.own().count * hidden_);
+    copy_bytes(compute_, {next.host_input, next.x_in, floats * sizeof(float)});
   }
 
-  // Recomputes a norm's output into the forward's buffer, from its first row on.
-  void renorm(const float* x, int64_t weight, int64_t rows) {
-    norm_rows(compute_, {x, norm(weight), f_.normed, rows, hidden_});
+  // Recomputes a norm's output of some rows into the forward's buffer, from its first row on.
+  void renorm(const float* x, int64_t weight, const RowRange& rows) {
+    const RowRange own = rows_.own(rows);
+    std::byte* const to = f_.normed + (own.first - rows.first) * hidden_ * item_;
+    norm_rows(compute_, {x, norm(weight), to, own.count, hidden_});
+    gather(f_.normed, rows);
+  }
+
+  // Of rows in the compute dtype, from the first of the range on.
+  void gather(std::byte* values, const RowRange& rows) const {
+    rows_.gather(values, static_cast<uint64_t>(hidden_ * item_), rows);
   }
 
   // The output of attention or MLP before its sandwich norm, and that norm.
@@ -139,27 +170,32 @@ class BackwardPass {
     const float* values;
     int64_t out_norm;  // negative: none
   };
-  // Some rows of the residual's gradient and of the buffers beside it.
-  struct ResidualRows {
-    int64_t rows;
+  // Some rows of the residual's gradient and of the buffers beside it: the rank's in dx and
+  // d_normed, all of them in rounded.
+  struct GradientRange {
+    RowRange rows;
+    int64_t own;
     float *dx, *d_normed;
     std::byte* rounded;
   };
-  ResidualRows residual_rows(int64_t first, int64_t count) const {
-    const int64_t at = first * hidden_;
-    return {count, b_.dx + at, b_.d_normed + at, b_.rounded + at * item_};
+  GradientRange gradient_range(const RowRange& rows) const {
+    const int64_t at = rows_.place(rows) * hidden_;
+    return {rows, rows_.own(rows).count, b_.dx + at, b_.d_normed + rows.first * hidden_,
+            b_.rounded + rows.first * hidden_ * item_};
   }
 
   // Rounds the gradient of the output projection of attention or MLP: the residual's gradient,
   // passed back through the sandwich norm if there is one.
-  void round_output_gradient(const ResidualRows& r, const Added& added) {
+  void round_output_gradient(const GradientRange& r, const Added& added) {
     const float* d = r.dx;
     if (added.out_norm >= 0) {
-      zero(r.d_normed, r.rows);
+      zero(r.d_normed, r.own);
       norm_gradient({r.rows, added.values, r.dx, r.d_normed}, added.out_norm);
       d = r.d_normed;
     }
-    round_floats(compute_, {d, r.rows * hidden_, r.rounded});
+    const int64_t before = rows_.own(r.rows).first - r.rows.first;
+    round_floats(compute_, {d, r.own * hidden_, r.rounded + before * hidden_ * item_});
+    gather(r.rounded, r.rows);
   }
 
   // Of some rows.
@@ -176,10 +212,11 @@ class BackwardPass {
     const int64_t most = b_.limits.mlp_rows, width = 2 * config_.part(l).ffn;
     RL_CHECK(most == f_.limits.mlp_rows);
     for (int64_t first = 0; first < n_; first += most) {
-      const ResidualRows r = residual_rows(first, std::min(most, n_ - first));
-      MlpRows mlp{s.x_mid + first * hidden_, nullptr, nullptr, f_.limits.rows};
+      const GradientRange r = gradient_range({first, std::min(most, n_ - first)});
+      const int64_t own = rows_.place(r.rows) * hidden_;
+      MlpRows mlp{s.x_mid + own, nullptr, nullptr, f_.limits.rows};
       if (s.gate_up != nullptr) mlp.gate_up = s.gate_up + first * width * item_;
-      if (s.mlp_added != nullptr) mlp.added = s.mlp_added + first * hidden_;
+      if (s.mlp_added != nullptr) mlp.added = s.mlp_added + own;
       mlp_gradient(l, r, mlp);
     }
   }
@@ -194,11 +231,12 @@ class BackwardPass {
   }
 
   // Gate, up and gated units from the residual; the norm's output stays in the forward's buffer.
-  void mlp_again(int64_t l, int64_t rows, MlpRows& mlp) {
+  void mlp_again(int64_t l, const RowRange& range, MlpRows& mlp) {
+    const int64_t rows = range.count;
     mlp.gate_up = saved_.gate_up_again;
     mlp.added = saved_.mlp_added_again;
     mlp.part_rows = f_.limits.mlp_rows;
-    renorm(mlp.x_mid, model_.layout().layer(l).mlp_norm, rows);
+    renorm(mlp.x_mid, model_.layout().layer(l).mlp_norm, range);
     const PartSums sums = part_sums(rows);
     for (int64_t p = 0; p < num_parts(); ++p) {
       const PackedLayer& forward = forward_weights().packed().layer(l, p);
@@ -208,45 +246,47 @@ class BackwardPass {
       float* const to = config_.split.divides() ? sums.part(p) : mlp.added;
       project(compute_, {forward.down, units_of(l, p), rows, to, true});
     }
-    if (mlp.added != nullptr) add_parts(sums, mlp.added);
+    if (mlp.added != nullptr) add_parts(sums, range, mlp.added);
   }
   const ComputeCopy& forward_weights() const {
     return batch_.weights != nullptr ? *batch_.weights : model_.trained();
   }
 
-  // to = the sum of the parts' products; undivided it is there already.
-  void add_parts(const PartSums& products, float* to) {
+  // to = the sum of the parts' products of the rank's rows; undivided it is there already.
+  void add_parts(const PartSums& products, const RowRange& rows, float* to) {
     if (!config_.split.divides()) return;
-    const float* const sum = model_.tensor_ranks().sum(compute_, products);
-    copy_bytes(compute_, {sum, to, static_cast<uint64_t>(products.floats()) * sizeof(float)});
+    const float* const sum = rows_.sum(compute_, products, rows, f_.own_parts);
+    const int64_t floats = rows_.own(rows).count * hidden_;
+    copy_bytes(compute_, {sum, to, static_cast<uint64_t>(floats) * sizeof(float)});
   }
 
   // The last product of a part on the way back, dx = dy W, goes where it is added to the others.
   void project_back(const PackedMatrix& w, const std::byte* dy, const PartSums& sums, int64_t part,
-                    const ResidualRows& r) {
+                    const GradientRange& r) {
     float* const to = config_.split.divides() ? sums.part(part) : r.d_normed;
-    project(compute_, {w, dy, r.rows, to});
+    project(compute_, {w, dy, r.rows.count, to});
   }
 
-  void mlp_gradient(int64_t l, const ResidualRows& r, MlpRows mlp) {
+  void mlp_gradient(int64_t l, const GradientRange& r, MlpRows mlp) {
+    const int64_t rows = r.rows.count;
     const LayerOffsets& whole = model_.layout().layer(l);
     const int64_t ffn = config_.part(l).ffn;
     const bool again = mlp.gate_up == nullptr;
     if (again) mlp_again(l, r.rows, mlp);
     round_output_gradient(r, {mlp.added, whole.mlp_out_norm});
-    const PartSums sums = part_sums(r.rows);
+    const PartSums sums = part_sums(rows);
     for (int64_t p = 0; p < num_parts(); ++p) {
       const LayerOffsets& at = model_.layout().layer(l, p);
       const PackedLayer& packed = args_.packed.layer(l, p);
       std::byte* const h = units_of(l, p);
       project_gated_backward(compute_, {packed.down, r.rounded, gate_up_of(mlp, l, p), b_.d_gate_up,
-                                        r.rows, config_.activation, again ? nullptr : h});
-      matrix_gradient(at.down, {r.rows, r.rounded, hidden_, h, ffn});
+                                        rows, config_.activation, again ? nullptr : h});
+      matrix_gradient(at.down, {rows, r.rounded, hidden_, h, ffn});
       if (!again && p == 0) renorm(mlp.x_mid, at.mlp_norm, r.rows);
-      matrix_gradient(at.gate_up, {r.rows, b_.d_gate_up, 2 * ffn, f_.normed, hidden_});
+      matrix_gradient(at.gate_up, {rows, b_.d_gate_up, 2 * ffn, f_.normed, hidden_});
       project_back(packed.gate_up, b_.d_gate_up, sums, p, r);
     }
-    add_parts(sums, r.d_normed);
+    add_parts(sums, r.rows, r.d_normed);
     norm_gradient({r.rows, mlp.x_mid, r.d_normed, r.dx}, whole.mlp_norm);
   }
 
@@ -263,7 +303,7 @@ class BackwardPass {
   void attention_half(int64_t l) {
     const SavedActivations::Layer all = saved_.values(l, f_);
     const LayerOffsets& whole = model_.layout().layer(l);
-    const ResidualRows r = residual_rows(0, n_);
+    const GradientRange r = gradient_range(rows_.all());
     round_output_gradient(r, {all.attention_added, whole.attention_out_norm});
     const PartSums sums = part_sums(n_);
     for (int64_t p = 0; p < num_parts(); ++p) {
@@ -276,13 +316,13 @@ class BackwardPass {
       attention_gradient(l, p, s);
       rope_gradient(l, p, s);
       if (at.qkv_bias >= 0) qkv_bias_gradient(at.qkv_bias, shape.qkv_width());
-      if (p == 0) renorm(s.x_in, at.input_norm, n_);
+      if (p == 0) renorm(s.x_in, at.input_norm, rows_.all());
       matrix_gradient(at.qkv, {n_, b_.dqkv_rounded, shape.qkv_width(), f_.normed, hidden_});
       project_back(packed.qkv, b_.dqkv_rounded, sums, p, r);
     }
     add_head_norms(whole);
-    add_parts(sums, b_.d_normed);
-    norm_gradient({n_, all.x_in, b_.d_normed, b_.dx}, whole.input_norm);
+    add_parts(sums, rows_.all(), b_.d_normed);
+    norm_gradient({rows_.all(), all.x_in, b_.d_normed, b_.dx}, whole.input_norm);
   }
 
   void qkv_bias_gradient(int64_t offset, int64_t width) {
@@ -408,6 +448,7 @@ class BackwardPass {
   const WeightLayout& layout_;
   const BackwardWork no_sums_{0, 0};
   const int64_t n_, hidden_, item_;
+  const ResidualRows rows_;
 };
 
 }  // namespace

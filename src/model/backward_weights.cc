@@ -33,7 +33,7 @@ BackwardWeights::BackwardWeights(const Model& model, BackwardPacking packing)
       arena_("packed weights, backward", bytes(shapes_, packing), Touch::kLater,
              model.compute().memory()),
       layers_(static_cast<size_t>(model.config().layers * shapes_.parts)),
-      head_parts_(vocabulary_parts(model.compute().device(), model.config().vocab)),
+      head_parts_(rl::head_parts(model.compute().device(), model.config())),
       head_(shapes_.head_parts.size()) {}
 
 void BackwardWeights::prepare() {
@@ -83,7 +83,7 @@ std::byte* BackwardWeights::pack_layer(int64_t l, std::byte* to) {
 
 void BackwardWeights::pack_head(int64_t part, std::byte* to) {
   const auto i = static_cast<size_t>(part);
-  const int64_t first = head_parts_.first(part) * model_.config().hidden;
+  const int64_t first = head_parts_[i].first * model_.config().hidden;
   pack_columns(model_.compute(), {shapes_.head_parts[i], to, head_[i],
                                   model_.master() + model_.layout().head() + first});
 }

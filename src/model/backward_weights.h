@@ -26,11 +26,11 @@ class BackwardWeights {
   // until the step's last backward.
   void prepare();
 
-  // Of the masters. What layer() and head() return holds until the next call of either. The head's
-  // parts have the tokens of head_parts(): the sum over the vocabulary goes part by part.
+  // Of the masters. What layer() and head() return holds until the next call of either. part: of
+  // head_parts(), by which the sum over the vocabulary goes.
   const PackedLayer& layer(int64_t l, int64_t part = 0);
   const PackedMatrix& head(int64_t part);
-  const ColumnSlices& head_parts() const { return head_parts_; }
+  const std::vector<HeadPart>& head_parts() const { return head_parts_; }
 
   std::span<std::byte> memory() const { return arena_.span(); }
 
@@ -48,7 +48,7 @@ class BackwardWeights {
   const PackedShapes shapes_;
   Arena arena_;
   std::vector<PackedLayer> layers_;
-  ColumnSlices head_parts_;
+  const std::vector<HeadPart> head_parts_;
   std::vector<PackedMatrix> head_;  // its parts
   uint64_t packed_of_ = 0;          // Model::num_packings() that all of it is of; 0: none
   int64_t held_ = kNothing;         // by layer: what the arena holds, parts after the layers

@@ -17,7 +17,8 @@ constexpr int64_t kMoveFloats = int64_t{1} << 18;  // of a run
 template <typename Place>
 void place_vectors(const ModelConfig& c, const WeightLayout& layout, WeightVectors& v,
                    Place&& place) {
-  if (c.has_embedding()) place(layout.embedding(), c.vocab * c.hidden, v.embedding);
+  if (c.has_embedding())
+    place(layout.embedding(), VocabularyCut(c).own().count * c.hidden, v.embedding);
   v.layers.resize(static_cast<size_t>(c.layers));
   for (int64_t l = 0; l < c.layers; ++l) {
     const LayerOffsets& at = layout.layer(l);

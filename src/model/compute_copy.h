@@ -60,7 +60,7 @@ class ComputeCopy {
   int64_t num_pins() const { return pins_.load(std::memory_order_acquire); }
   // Returns the memory of the packed matrices to the system until the next update().
   void drop_packed() { packed_.drop(); }
-  const float* embedding() const { return vectors_.embedding; }
+  const float* embedding() const { return vectors_.embedding; }  // rows of the rank's tokens
   const float* final_norm() const { return vectors_.final_norm; }
   const float* score() const { return vectors_.score; }
   const LayerVectors& layer(int64_t l) const { return vectors_.layers[static_cast<size_t>(l)]; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "model/vocabulary_ranks.h"
 #include "ops/compute.h"
 
 namespace rl {
@@ -12,27 +13,30 @@ namespace {
 uint64_t carve(HeadBuffers& b, const ModelConfig& c, Dtype compute, bool with_backward,
                std::byte* data) {
   if (c.scalar_head || !c.has_head()) return 0;
-  const ColumnSlices slices = slices_of_width(c.vocab, kVocabularyTile);
-  b.vocab = c.vocab;
-  b.tile_width = slices.width;
-  b.num_tiles = slices.count();
+  b.vocab = b.cut.own().count;
+  const bool divided = b.cut.ranks() > 1;
   const uint64_t rows = padded_rows(b.max_rows), item = dtype_bytes(compute), n = b.logit_rows;
+  const uint64_t tile_bytes = n * b.cut.tiles().count() * sizeof(TileStats);
+  const uint64_t sampled =
+      divided && b.samples ? sampled_rows(b.logit_rows, b.cut) * c.vocab * 4 : uint64_t{0};
   ArenaPlan plan;
   const auto take = [&](const char* name, uint64_t bytes) {
     const uint64_t offset = plan.add_region(name, bytes);
     return data ? data + offset : nullptr;
   };
-  b.z = reinterpret_cast<float*>(take("logits", n * c.vocab * 4));
-  b.tiles =
-      reinterpret_cast<TileStats*>(take("tile statistics", n * b.num_tiles * sizeof(TileStats)));
+  b.z = reinterpret_cast<float*>(take("logits", std::max(n * b.vocab * 4, sampled)));
+  b.tiles = reinterpret_cast<TileStats*>(take("tile statistics", tile_bytes));
   b.stats = reinterpret_cast<RowStats*>(take("row statistics", n * sizeof(RowStats)));
+  if (divided)
+    b.tiles_by_rank = reinterpret_cast<TileStats*>(take("tile statistics by rank", tile_bytes));
+  if (sampled != 0) b.logits_by_rank = reinterpret_cast<float*>(take("logits by rank", sampled));
   b.hidden = take("head input", rows * c.hidden * item);
   if (!with_backward) return plan.total_bytes();
-  if (b.logit_rows < b.max_rows || b.gradient_tokens == 0) b.gradient_tokens = c.vocab;
-  b.gradient_tokens = std::min(b.gradient_tokens, c.vocab);
+  if (b.logit_rows < b.max_rows || b.gradient_tokens == 0) b.gradient_tokens = b.vocab;
+  b.gradient_tokens = std::min(b.gradient_tokens, b.vocab);
   b.d_logits = take("d logits", rows * b.gradient_tokens * item);
   const uint64_t d_hidden = static_cast<uint64_t>(b.max_rows) * c.hidden * 4;
-  b.d_hidden = reinterpret_cast<float*>(take("d hidden", d_hidden));
+  b.d_hidden = reinterpret_cast<float*>(take("d hidden", PartSums::slots(c.split) * d_hidden));
   b.d_hidden_part = reinterpret_cast<float*>(take("d hidden of a part", d_hidden));
   return plan.total_bytes();
 }
@@ -46,7 +50,11 @@ uint64_t HeadBuffers::bytes(const ModelConfig& config, Dtype compute, const Head
 }
 HeadBuffers::HeadBuffers(const ModelConfig& config, Dtype compute, const HeadRows& rows,
                          bool with_backward, std::byte* data)
-    : max_rows(rows.chunk), logit_rows(rows.logits), gradient_tokens(rows.gradient_tokens) {
+    : max_rows(rows.chunk),
+      logit_rows(rows.logits),
+      cut(config),
+      gradient_tokens(rows.gradient_tokens),
+      samples(rows.samples) {
   RL_CHECK(rows.logits == rows.chunk || rows.logits % kLogitRows == 0);
   carve(*this, config, compute, with_backward, data);
 }
@@ -74,23 +82,27 @@ void head_forward(const Model& model, const ComputeCopy& weights,
   const auto rows = static_cast<int64_t>(inv_temperature.size());
   RL_CHECK(rows <= b.logit_rows && first_row + rows <= b.max_rows);
   RL_CHECK(first_row % kLogitRows == 0);
-  RL_CHECK(weights.packed().head().shape().slices.count() == b.num_tiles);
+  RL_CHECK(weights.packed().head().shape().slices.count() == b.cut.num_own_tiles());
   const uint64_t row_bytes = model.config().hidden * dtype_bytes(model.compute_dtype());
+  b.rows = rows;
   head_logits(model.compute(),
               {weights.packed().head(), b.hidden + static_cast<uint64_t>(first_row) * row_bytes,
-               inv_temperature, b.z, b.tiles, b.stats});
+               inv_temperature, b.z, own_tiles(b), b.stats});
+  if (b.cut.ranks() > 1) combine_tiles_of_ranks(model.tensor_ranks(), b);
 }
 
 void head_scores(const Model& model, const HeadBuffers& b, std::span<const int32_t> ids,
                  const HeadScores& out) {
   RL_CHECK(static_cast<int64_t>(ids.size()) <= b.logit_rows && out.logprobs.size() == ids.size());
+  if (b.cut.ranks() > 1) return score_over_ranks(model, b, ids, out);
   head_logprobs(model.compute(), {b.z, b.stats, b.vocab, ids, out.logprobs, out.entropies});
 }
 
 void sample_from_head(const Model& model, const HeadBuffers& b, std::span<const SampleRow> rows,
                       std::byte* scratch, std::span<TokenChoice> choices) {
-  sample_rows(model.compute(),
-              {rows, b.z, b.tiles, b.stats, b.vocab, b.tile_width, scratch, choices});
+  const SampleRowsArgs args{rows,    b.z,    b.tiles, b.stats, b.cut.tiles().n, b.cut.tiles().width,
+                            scratch, choices};
+  b.cut.ranks() > 1 ? sample_over_ranks(model, b, args) : sample_rows(model.compute(), args);
 }
 
 void head_scores_by_part(const Model& model, std::span<const int32_t> ids,
@@ -120,18 +132,25 @@ class HeadBackward {
         parts_(args.packed.head_parts()),
         rows_(static_cast<int64_t>(args.ids.size())),
         hidden_(model.config().hidden),
-        item_(static_cast<int64_t>(dtype_bytes(model.compute_dtype()))) {
+        item_(static_cast<int64_t>(dtype_bytes(model.compute_dtype()))),
+        sums_(b_.d_hidden, model.config().split, rows_ * hidden_),
+        ids_(args.ids.begin(), args.ids.end()) {
     RL_CHECK(b_.d_logits && rows_ <= b_.max_rows);
-    RL_CHECK(has_all_gradients() || parts_.width <= b_.gradient_tokens);
+    for (const HeadPart& part : parts_)
+      RL_CHECK(has_all_gradients() || part.tokens <= b_.gradient_tokens);
+    // Counted from the rank's first token; those of other ranks are outside.
+    for (int32_t& id : ids_) id -= static_cast<int32_t>(b_.cut.own().first);
   }
 
   void run() {
     if (has_all_gradients()) logits_again();
-    for (int64_t part = 0; part < parts_.count(); ++part) {
-      if (!has_all_gradients()) logits_gradient(part, 0, rows_);
-      if (args_.wanted != HeadGradients::kHidden) weight_gradient_of(part);
-      if (args_.wanted != HeadGradients::kWeights) add_to_hidden(part);
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      if (!has_all_gradients()) logits_gradient(parts_[i], 0, rows_);
+      if (args_.wanted != HeadGradients::kHidden) weight_gradient_of(parts_[i]);
+      if (args_.wanted != HeadGradients::kWeights) add_to_hidden(static_cast<int64_t>(i));
     }
+    if (args_.wanted != HeadGradients::kWeights && model_.config().split.divides())
+      model_.tensor_ranks().sum(compute_, sums_);
   }
 
  private:
@@ -141,7 +160,7 @@ class HeadBackward {
   void logits_again() {
     for_parts(b_, rows_, [&](int64_t first, int64_t count) {
       head_forward(model_, model_.trained(), some(args_.inv_temperature, first, count), b_, first);
-      for (int64_t part = 0; part < parts_.count(); ++part) logits_gradient(part, first, count);
+      for (const HeadPart& part : parts_) logits_gradient(part, first, count);
     });
   }
 
@@ -150,37 +169,38 @@ class HeadBackward {
     return all.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
   }
 
-  std::byte* d_logits(int64_t part) const {
-    return has_all_gradients() ? b_.d_logits + padded_rows(b_.max_rows) * parts_.first(part) * item_
+  std::byte* d_logits(const HeadPart& part) const {
+    return has_all_gradients() ? b_.d_logits + padded_rows(b_.max_rows) * part.first * item_
                                : b_.d_logits;
   }
 
   // Of rows whose logits are there.
-  void logits_gradient(int64_t part, int64_t first, int64_t count) {
-    const int64_t tokens = parts_.size(part);
+  void logits_gradient(const HeadPart& part, int64_t first, int64_t count) {
     const float* more = args_.d_tempered != nullptr ? args_.d_tempered + first * b_.vocab : nullptr;
-    head_logits_backward(compute_,
-                         {b_.z, b_.stats, b_.vocab, some(args_.ids, first, count),
-                          some(args_.d_logprob, first, count), some(args_.d_entropy, first, count),
-                          some(args_.inv_temperature, first, count), more,
-                          d_logits(part) + first * tokens * item_, parts_.first(part), tokens});
+    head_logits_backward(
+        compute_, {b_.z, b_.stats, b_.vocab, some(std::span<const int32_t>(ids_), first, count),
+                   some(args_.d_logprob, first, count), some(args_.d_entropy, first, count),
+                   some(args_.inv_temperature, first, count), more,
+                   d_logits(part) + first * part.tokens * item_, part.first, part.tokens});
   }
 
-  void weight_gradient_of(int64_t part) {
-    const int64_t at = layout_.gradient_of(layout_.head()), tokens = parts_.size(part);
+  void weight_gradient_of(const HeadPart& part) {
+    const int64_t at = layout_.gradient_of(layout_.head()), tokens = part.tokens;
     if (at < 0) return;
-    const GradientRows of{at + parts_.first(part) * hidden_, tokens * hidden_, hidden_};
+    const GradientRows of{at + part.first * hidden_, tokens * hidden_, hidden_};
     args_.grads.add_matrix(of, [&](float* to, int64_t first, int64_t count) {
       weight_gradient(compute_, {d_logits(part) + first / hidden_ * item_, count / hidden_,
                                  b_.hidden, hidden_, rows_, to, tokens});
     });
   }
 
-  void add_to_hidden(int64_t part) {
-    float* const to = part == 0 ? b_.d_hidden : b_.d_hidden_part;
-    project(compute_, {args_.packed.head(part), d_logits(part), rows_, to});
-    if (part == 0) return;
-    scale_add(compute_, {{1.0f, b_.d_hidden, 1.0f, to}, rows_ * hidden_});
+  void add_to_hidden(int64_t i) {
+    const HeadPart& part = parts_[static_cast<size_t>(i)];
+    float* const sum = sums_.part(part.part);
+    float* const to = part.begins_part ? sum : b_.d_hidden_part;
+    project(compute_, {args_.packed.head(i), d_logits(part), rows_, to});
+    if (part.begins_part) return;
+    scale_add(compute_, {{1.0f, sum, 1.0f, to}, rows_ * hidden_});
   }
 
   const Model& model_;
@@ -188,8 +208,10 @@ class HeadBackward {
   const HeadBackwardArgs& args_;
   HeadBuffers& b_;
   const WeightLayout& layout_;
-  const ColumnSlices& parts_;
+  const std::vector<HeadPart>& parts_;
   const int64_t rows_, hidden_, item_;
+  const PartSums sums_;
+  std::vector<int32_t> ids_;
 };
 
 }  // namespace

@@ -1,9 +1,14 @@
 // The language-model head: logits, temperature, row statistics, log-prob and entropy for a chunk of
 // rows, and backward. No [tokens, vocab] tensor is held beyond one chunk. Sampling and training
 // both call head_forward; equal rows give equal bits in any chunk.
+//
+// Ranks that divide the vocabulary have the logits of their tokens. They call all functions below
+// together, with the same rows, and each has the statistics, log-probs and choices of all of them
+// (model/vocabulary_ranks.h).
 #pragma once
 #include <span>
 
+#include "formats/vocabulary_cut.h"
 #include "model/backward_weights.h"
 #include "model/gradient_sink.h"
 #include "model/model.h"
@@ -20,6 +25,7 @@ struct HeadRows {
   // Tokens of the vocabulary whose logits have gradients at a time, where logits of all rows are
   // there; at least those of BackwardWeights::head_parts(). 0: all.
   int64_t gradient_tokens = 0;
+  bool samples = false;  // whether tokens are sampled from them
 };
 // Rows of a part, if a chunk has several; a multiple of the rows that products compute at once.
 inline constexpr int64_t kLogitRows = 64;
@@ -33,17 +39,25 @@ class HeadBuffers {
   HeadBuffers(const ModelConfig& config, Dtype compute, const HeadRows& rows, bool with_backward,
               std::byte* data);
 
-  int64_t max_rows, logit_rows, vocab = 0, tile_width = 0, num_tiles = 0;
-  float* z = nullptr;           // (logit rows, V) tempered logits
-  TileStats* tiles = nullptr;   // (logit rows, num_tiles)
-  RowStats* stats = nullptr;    // (logit rows)
+  int64_t max_rows, logit_rows;
+  VocabularyCut cut;
+  int64_t vocab = 0;           // tokens that this rank has
+  int64_t rows = 0;            // of the last head_forward()
+  float* z = nullptr;          // (logit rows, vocab) tempered logits
+  TileStats* tiles = nullptr;  // (logit rows, tiles of all tokens)
+  RowStats* stats = nullptr;   // (logit rows)
+  // Null unless ranks divide the vocabulary: the tiles of each rank, (logit rows, its tiles), one
+  // rank behind the other; and the same of logits, for the rows that this one samples.
+  TileStats* tiles_by_rank = nullptr;
+  float* logits_by_rank = nullptr;
   std::byte* hidden = nullptr;  // (padded rows, C) compute dtype: input rows, filled by gather_rows
   int64_t gradient_tokens = 0;
+  bool samples = false;
   // (padded rows, tokens of a part) compute dtype, or null; with gradients of all tokens at a time,
   // part after part.
   std::byte* d_logits = nullptr;
-  float* d_hidden = nullptr;       // (rows, C), or null
-  float* d_hidden_part = nullptr;  // the same, of a part of the vocabulary
+  float* d_hidden = nullptr;       // (slots, rows, C), of which the first has the sum; or null
+  float* d_hidden_part = nullptr;  // (rows, C) of a part of the vocabulary
 };
 
 // Copies the named rows of hidden (N, C) into buffers.hidden.
@@ -74,7 +88,7 @@ void head_scores_by_part(const Model& model, std::span<const int32_t> ids,
                          const HeadScores& out);
 
 // A choice for each of the rows, after head_forward with the inv_temperature() of their parameters.
-// scratch: sample_scratch_bytes() of the device's threads.
+// scratch: sample_scratch_bytes() of the device's threads. Afterwards z may have other values.
 void sample_from_head(const Model& model, const HeadBuffers& buffers,
                       std::span<const SampleRow> rows, std::byte* scratch,
                       std::span<TokenChoice> choices);
@@ -90,7 +104,7 @@ struct HeadBackwardArgs {
   std::span<const float> d_logprob;        // (rows)
   std::span<const float> d_entropy;        // (rows)
   GradientSink grads;                      // the head's is accumulated
-  const float* d_tempered = nullptr;  // (rows, V) extra gradient of the tempered logits; null: none
+  const float* d_tempered = nullptr;     // (rows, vocab) more gradient of the logits z; null: none
   const WeightLayout* layout = nullptr;  // what is trained; null: everything
   HeadGradients wanted = HeadGradients::kBoth;
 };

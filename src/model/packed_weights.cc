@@ -36,19 +36,30 @@ PackedShapes plan_shapes(const Device& device, const ModelConfig& c, LayerRules 
 }
 }  // namespace
 
-ColumnSlices vocabulary_parts(const Device& device, int64_t vocab) {
-  const int64_t part = device.vocabulary_part();
-  return slices_of_width(vocab, part != 0 ? part : vocab);
+std::vector<HeadPart> head_parts(const Device& device, const ModelConfig& c) {
+  const VocabularyCut cut(c);
+  const int64_t most = device.vocabulary_part();
+  std::vector<HeadPart> parts;
+  for (int64_t part = 0; part < c.split.count; ++part) {
+    const TokenRange tokens = cut.part(c.split.first + part);
+    const ColumnSlices slices = slices_of_width(tokens.count, most != 0 ? most : tokens.count);
+    for (int64_t i = 0; i < slices.count(); ++i) {
+      parts.push_back(
+          {tokens.first - cut.own().first + slices.first(i), slices.size(i), part, i == 0});
+    }
+  }
+  return parts;
 }
 
 ProductRules forward_rules(const ModelConfig& c, int64_t slice_width, int64_t layer) {
   const LayerShape s = c.part(layer);
+  const VocabularyCut vocabulary(c);
   const SliceCut whole_heads{1, s.head_dim};  // the epilogue applies RoPE to whole heads
   return {.qkv = {c.hidden, s.qkv_width(), whole_heads, slice_width},
           .o = {s.q_width(), c.hidden, kAnyColumns, slice_width},
           .gate_up = {c.hidden, 2 * s.ffn, kJoinedHalves, slice_width},
           .down = {s.ffn, c.hidden, kAnyColumns, slice_width},
-          .head = {c.hidden, c.vocab, kWholeSlices, kVocabularyTile}};
+          .head = {c.hidden, vocabulary.own().count, kWholeSlices, vocabulary.tiles().width}};
 }
 
 ProductRules backward_rules(const ModelConfig& c, int64_t slice_width, int64_t layer) {
@@ -71,11 +82,10 @@ PackedShapes plan_backward_shapes(const Device& device, const ModelConfig& c, Dt
                                   int64_t slice_width) {
   PackedShapes shapes = plan_shapes(device, c, backward_rules, t, slice_width);
   if (c.scalar_head || !c.has_head()) return shapes;
-  const ColumnSlices parts = vocabulary_parts(device, c.vocab);
   SliceRule rule = backward_rules(c, slice_width).head;
-  for (int64_t part = 0; part < parts.count(); ++part) {
-    const bool known = part > 0 && parts.size(part) == rule.k;
-    rule.k = parts.size(part);
+  for (const HeadPart& part : head_parts(device, c)) {
+    const bool known = !shapes.head_parts.empty() && part.tokens == rule.k;
+    rule.k = part.tokens;
     shapes.head_parts.push_back(known ? shapes.head_parts.back() : device.plan_packed(rule, t));
   }
   return shapes;

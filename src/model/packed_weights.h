@@ -6,16 +6,13 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "formats/vocabulary_cut.h"
 #include "model/weight_floats.h"
 #include "ops/device.h"
 
 namespace rl {
 
 class Compute;
-
-// Width of a vocabulary tile: the head is packed in these slices, and log-probs are summed over
-// them in order.
-constexpr int64_t kVocabularyTile = 512;
 
 // How the GEMMs of a model are split: a pure function of its sizes. forward: y = x W^T; backward:
 // dx = dy W. slice_width: columns of a slice in every GEMM except the head's; 0: chosen from the
@@ -34,12 +31,17 @@ struct PackedShapes {
     PackedShape qkv, o, gate_up, down;
   };
   std::vector<Layer> layers;            // shapes of one part of ModelConfig::split
-  PackedShape head;                     // of the forward
-  std::vector<PackedShape> head_parts;  // of the backward, one after another along the vocabulary
+  PackedShape head;                     // of the forward, for the tokens that the rank has
+  std::vector<PackedShape> head_parts;  // of the backward, one for each of head_parts()
   int64_t parts = 1;                    // of layers that the rank has, each with such matrices
 };
-// The parts of a vocabulary that the head's backward computes one after another.
-ColumnSlices vocabulary_parts(const Device& device, int64_t vocab);
+// Tokens that the head's backward computes with at a time, counted from the first one of the rank.
+struct HeadPart {
+  int64_t first, tokens;
+  int64_t part;      // of ModelConfig::split, among those that the rank has
+  bool begins_part;  // it has the first tokens of that part
+};
+std::vector<HeadPart> head_parts(const Device& device, const ModelConfig& config);
 PackedShapes plan_forward_shapes(const Device& device, const ModelConfig& config, Dtype compute,
                                  int64_t slice_width = 0);
 PackedShapes plan_backward_shapes(const Device& device, const ModelConfig& config, Dtype compute,

@@ -32,6 +32,10 @@ void TensorRanks::gather_bytes(std::span<std::byte> pieces) const {
   if (size() > 1 && !pieces.empty()) group_->all_gather(values_of(pieces));
 }
 
+void TensorRanks::gather_bytes(std::span<std::byte> all, const Pieces& pieces) const {
+  if (size() > 1) group_->all_gather(values_of(all), pieces);
+}
+
 void TensorRanks::broadcast_bytes(std::span<std::byte> bytes) const {
   if (size() > 1 && !bytes.empty()) group_->broadcast(values_of(bytes), 0);
 }
@@ -44,19 +48,36 @@ std::vector<double> TensorRanks::gather(const std::vector<double>& own) const {
   return all;
 }
 
-std::vector<float> TensorRanks::gather_sections(const std::vector<float>& own,
-                                                const WeightLayout& layout,
-                                                int64_t LayoutSection::*offset,
-                                                int64_t LayoutSection::*size_of) const {
-  if (size() == 1) return own;
-  const std::vector<LayoutSection>& sections = layout.sections();
-  const int64_t whole = sections.front().*size_of, part = sections.back().*size_of;
-  const int64_t count = layout.split().count * part;
-  std::vector<float> all(static_cast<size_t>(whole + count * size()));
-  std::copy_n(own.begin(), whole, all.begin());
-  std::copy_n(own.begin() + sections[1].*offset, count, all.begin() + whole + count * rank());
-  group_->all_gather(values_of(std::span(all).subspan(static_cast<size_t>(whole))));
-  return all;
+std::vector<std::string> TensorRanks::gather_texts(const std::string& own) const {
+  if (size() == 1) return {own};
+  std::vector<uint64_t> lengths(static_cast<size_t>(size()));
+  lengths[static_cast<size_t>(rank())] = own.size();
+  gather_bytes(std::as_writable_bytes(std::span(lengths)));
+  Pieces pieces{{0}};
+  for (const uint64_t length : lengths) pieces.bounds.push_back(pieces.bounds.back() + length);
+  std::string all(pieces.count(), ' ');
+  own.copy(all.data() + pieces[rank()].begin, own.size());
+  gather_bytes(std::as_writable_bytes(std::span(all)), pieces);
+  std::vector<std::string> texts;
+  for (int r = 0; r < size(); ++r) texts.push_back(all.substr(pieces[r].begin, pieces[r].count()));
+  return texts;
+}
+
+// As integers, so that -0 and NaN keep their bits.
+void TensorRanks::merge_bytes(std::span<std::byte> words) const {
+  if (size() == 1 || words.empty()) return;
+  RL_CHECK(words.size() % sizeof(int32_t) == 0);
+  group_->all_reduce({words.data(), words.size() / sizeof(int32_t), Element::kI32});
+}
+
+void TensorRanks::reduce_scatter(std::span<float> values, const Pieces& pieces) const {
+  RL_CHECK(size() > 1);
+  group_->reduce_scatter(values_of(values), pieces);
+}
+
+void TensorRanks::exchange(const ConstDividedValues& out, const DividedValues& in) const {
+  RL_CHECK(size() > 1);
+  group_->all_to_all(out, in);
 }
 
 }  // namespace rl

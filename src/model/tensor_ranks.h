@@ -1,4 +1,4 @@
-// The ranks that divide the layers of one model (ModelConfig::split), and how what their parts
+// The ranks that divide one model (ModelConfig::split), and how what their parts
 // compute is added. A sum of all parts is ((part 0 + part 1) + part 2) + ..., in fp32, wherever the
 // parts are: so its bits do not depend on the number of ranks.
 //
@@ -7,11 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "comm/group.h"
 #include "formats/model_config.h"
-#include "model/weights.h"
 
 namespace rl {
 
@@ -53,15 +53,25 @@ class TensorRanks {
   const float* sum(Compute& compute, const PartSums& parts) const;
   // Each rank has a piece of the bytes, all alike; afterwards every one has all pieces.
   void gather_bytes(std::span<std::byte> pieces) const;
+  // The same with pieces of any sizes, which all ranks know.
+  void gather_bytes(std::span<std::byte> all, const Pieces& pieces) const;
   // Afterwards all ranks have the bytes of the first one.
   void broadcast_bytes(std::span<std::byte> bytes) const;
   // A value of each part that this rank has; returns those of all parts.
   std::vector<double> gather(const std::vector<double>& own) const;
-  // The array of one rank that has all parts, from those of ranks that have some of them each, in
-  // memory of the host. offset and size: those of a section.
-  std::vector<float> gather_sections(const std::vector<float>& own, const WeightLayout& layout,
-                                     int64_t LayoutSection::*offset,
-                                     int64_t LayoutSection::*size) const;
+  // The text of each rank.
+  std::vector<std::string> gather_texts(const std::string& own) const;
+  // Words of 32 bits, each of which is 0 on all ranks but one; afterwards all ranks have them all.
+  void merge_bytes(std::span<std::byte> words) const;
+  template <typename T>
+  void merge(std::span<T> values) const {
+    static_assert(sizeof(T) % sizeof(int32_t) == 0 && alignof(T) == alignof(int32_t));
+    merge_bytes(std::as_writable_bytes(values));
+  }
+  // Afterwards this rank's piece is the sum over the ranks, in their order.
+  void reduce_scatter(std::span<float> values, const Pieces& pieces) const;
+  // Piece r of what goes out comes to rank r.
+  void exchange(const ConstDividedValues& out, const DividedValues& in) const;
 
  private:
   comm::Group* group_ = nullptr;

@@ -5,7 +5,6 @@
 #include "model/transformer.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 #include "model/stage_ranks.h"
@@ -14,10 +13,6 @@
 
 namespace rl {
 namespace {
-
-struct Rows {
-  int64_t first, count;
-};
 
 // Where one layer reads and writes: in place for inference, separate buffers for what training
 // keeps.
@@ -102,6 +97,7 @@ class Pass {
         kv_(kv),
         b_(buffers),
         saved_(saved),
+        rows_(model.tensor_ranks(), batch.rows(), buffers.limits.row_ranks > 1),
         has_partial_blocks_(has_partial_blocks(batch, model.block_size())) {}
 
   void run() {
@@ -135,7 +131,7 @@ class Pass {
   // The copy may run while the layer reads the input; the buffer is written again two inputs later.
   void offload_input(const SavedActivations::Layer& s) {
     if (s.host_input == nullptr) return;
-    const auto floats = static_cast<uint64_t>(batch_.rows() * config_.hidden);
+    const auto floats = static_cast<uint64_t>(rows_.own().count * config_.hidden);
     copy_bytes(compute_, {s.x_in, s.host_input, floats * sizeof(float)});
   }
 
@@ -155,7 +151,16 @@ class Pass {
   }
 
   void normalize(const float* x, const float* weight) {
-    norm_rows(compute_, {x, norm(weight), b_.normed, batch_.rows(), config_.hidden});
+    const RowRange own = rows_.own();
+    norm_rows(compute_, {x, norm(weight), b_.normed + own.first * config_.hidden * item(),
+                         own.count, config_.hidden});
+    gather(b_.normed, rows_.all());
+  }
+
+  // What each rank has normed of its rows of a range comes to all.
+  void gather(std::byte* normed, const RowRange& range) const {
+    const int64_t bytes = config_.hidden * item();
+    rows_.gather(normed + range.first * bytes, static_cast<uint64_t>(bytes), range);
   }
 
   void fill_places() {
@@ -212,11 +217,14 @@ class Pass {
     normalize(x, weights_.layer(0).input_norm);
   }
 
-  // x = E[ids].
+  // All ranks find all rows, and each keeps its own.
   void embed(float* x) {
-    const float scale = embedding_scale(config_, model_.compute_dtype());
-    embed_rows(compute_,
-               {weights_.embedding(), batch_.ids, config_.hidden, scale, x, norm_after(-1)});
+    float* const all = rows_.divides() ? b_.parts : x;
+    embed_tokens(model_, weights_, {batch_.ids, all, norm_after(-1)});
+    if (!rows_.divides()) return;
+    const RowRange own = rows_.own();
+    copy_bytes(compute_, {all + own.first * config_.hidden, x,
+                          static_cast<uint64_t>(own.count * config_.hidden) * sizeof(float)});
   }
 
   // One of the parts of a layer that this rank has.
@@ -332,14 +340,14 @@ class Pass {
     });
   }
 
-  // What a layer adds to some rows of the residual.
+  // What a layer adds to some rows of the residual, of which the rank has some.
   struct Addition {
-    int64_t rows;
+    RowRange rows;
     const float* residual;
     float* sum;
     RowNorm norm;    // of what is added, or none
     float* product;  // what is added, before its norm; null without one
-    NextNorm then;
+    NextNorm then;   // of all rows of the batch
   };
 
   PartSums part_sums(int64_t rows) const {
@@ -348,25 +356,30 @@ class Pass {
 
   // The parts' products are complete.
   void add_parts(const PartSums& products, const Addition& a) {
-    const float* product = model_.tensor_ranks().sum(compute_, products);
+    const RowRange own = rows_.own(a.rows);
+    const float* product = rows_.sum(compute_, products, a.rows, b_.own_parts);
     if (a.norm.weight != nullptr) {
-      const auto bytes = static_cast<uint64_t>(products.floats()) * sizeof(float);
+      const auto bytes = static_cast<uint64_t>(own.count * config_.hidden) * sizeof(float);
       copy_bytes(compute_, {product, a.product, bytes});
       product = a.product;
     }
-    add_residual(compute_, {product, a.rows, config_.hidden, a.residual, a.sum, a.norm, a.then});
+    add_residual(compute_, {product, own.count, config_.hidden, a.residual, a.sum, a.norm,
+                            behind(a.then, own.first)});
+    gather(a.then.y, a.rows);
+  }
+
+  NextNorm behind(NextNorm then, int64_t row) const {
+    then.y += row * config_.hidden * item();
+    return then;
   }
 
   // x_mid = x_in + attention Wo^T.
   void add_attention(int64_t l, const LayerPlaces& all) {
     const LayerVectors& vectors = weights_.layer(l);
     const int64_t n = batch_.rows();
-    const Addition a{n,
-                     all.x_in,
-                     all.x_mid,
-                     norm(vectors.attention_out_norm),
-                     all.attention_added,
-                     {norm(vectors.mlp_norm), b_.normed}};
+    const Addition a{rows_.all(),         all.x_in,
+                     all.x_mid,           norm(vectors.attention_out_norm),
+                     all.attention_added, {norm(vectors.mlp_norm), b_.normed}};
     if (!config_.split.divides()) {
       const PackedLayer& w = weights_.packed().layer(l);
       return project_residual(
@@ -390,7 +403,7 @@ class Pass {
   int64_t item() const { return static_cast<int64_t>(dtype_bytes(model_.compute_dtype())); }
 
   // h = gated(norm(x_mid)).
-  void gate(const Part& part, const Rows& rows) {
+  void gate(const Part& part, const RowRange& rows) {
     const int64_t width = 2 * config_.part(part.layer).ffn;
     std::byte* const gate_up =
         part.at.gate_up != nullptr ? part.at.gate_up + rows.first * width * item() : nullptr;
@@ -399,16 +412,14 @@ class Pass {
   }
 
   // x_out = x_mid + h Wdown^T. The parts use the same h, one after the other.
-  void add_mlp(int64_t l, const LayerPlaces& all, const Rows& rows) {
-    const int64_t first = rows.first * config_.hidden;
-    NextNorm then = norm_after(l);
-    then.y += first * item();
-    const Addition a{rows.count,
+  void add_mlp(int64_t l, const LayerPlaces& all, const RowRange& rows) {
+    const int64_t first = rows_.place(rows) * config_.hidden;
+    const Addition a{rows,
                      all.x_mid + first,
                      all.x_out + first,
                      norm(weights_.layer(l).mlp_out_norm),
                      all.mlp_added != nullptr ? all.mlp_added + first : nullptr,
-                     then};
+                     norm_after(l)};
     const PartSums sums = part_sums(rows.count);
     for_parts(l, all, [&](const Part& part) {
       gate(part, rows);
@@ -416,7 +427,7 @@ class Pass {
       if (config_.split.divides())
         return project(compute_, {down, b_.h, rows.count, sums.part(part.index), true});
       project_residual(compute_, {down, b_.h, rows.count, a.residual, a.sum, a.norm, a.product,
-                                  a.then, read_after(l)});
+                                  behind(a.then, rows.first), read_after(l)});
     });
     if (config_.split.divides()) add_parts(sums, a);
   }
@@ -429,6 +440,7 @@ class Pass {
   const KvPool& kv_;
   ForwardBuffers& b_;
   SavedActivations* saved_;
+  const ResidualRows rows_;
   const bool has_partial_blocks_;
 };
 
@@ -437,11 +449,6 @@ class Pass {
 HeadNorm head_norm(const ModelConfig& config, const LayerVectors& layer) {
   if (layer.q_norm == nullptr) return {};
   return {layer.q_norm, layer.k_norm, config.rms_eps, config.norm_weight};
-}
-
-float embedding_scale(const ModelConfig& config, Dtype compute) {
-  if (!config.scaled_embedding) return 1.0f;
-  return round_to(compute, static_cast<float>(std::sqrt(static_cast<double>(config.hidden))));
 }
 
 void forward(const Model& model, const ForwardBatch& batch, const KvPool& kv,

@@ -16,6 +16,8 @@
 #include "model/gradient_sink.h"
 #include "model/head_exchange.h"
 #include "model/model.h"
+#include "model/residual_rows.h"
+#include "model/token_embedding.h"
 #include "ops/backward_ops.h"
 #include "ops/forward_ops.h"
 
@@ -54,9 +56,13 @@ struct BatchLimits {
   int64_t all_rows;        // of all ranks that divide a batch
   int64_t head_ranks = 1;  // which divide the heads of attention too
   int64_t ring_ranks = 1;  // which keys and values go round
-  int64_t own_blocks = 0;  // KV blocks of one rank's rows, of either
+  int64_t row_ranks = 1;   // which divide the rows of the residual (ResidualRows)
+  int64_t own_blocks = 0;  // KV blocks of one rank's rows, of ranks that divide heads or in a ring
+  // Of the residual.
+  int64_t own_rows() const { return ResidualRows::most(rows, row_ranks); }
 };
 constexpr int64_t kMlpRowUnit = 512;
+static_assert(kMlpRowUnit % kGradientRows == 0);
 
 // Of ranks that divide heads: what belongs to all heads of a rank's rows besides the buffers of an
 // undivided batch, and what belongs to its heads of all rows. Null without such ranks.
@@ -71,7 +77,8 @@ struct SharedHeads {
 
 // Working memory of a forward, in memory of the device. Sizes are a pure function of shape; the
 // caller owns the bytes. What belongs to the heads or MLP units of a layer is an array of each part
-// that the rank has (ModelConfig::split), one after the other, each with room for all rows.
+// that the rank has (ModelConfig::split), one after the other, each with room for all rows. Of
+// ranks that divide the rows of the residual a rank has R of them.
 class ForwardBuffers {
  public:
   static uint64_t bytes(const ModelConfig& config, const KvShape& kv, const BatchLimits& limits,
@@ -80,14 +87,16 @@ class ForwardBuffers {
                  int num_threads, std::byte* data);
 
   BatchLimits limits;
-  float* x;           // (N, C) residual stream
+  float* x;           // (R, C) residual stream
   std::byte* normed;  // (N, C) compute dtype
   float* qkv;         // (N, (H + 2 KH) D); null if neither decode nor head norms need it
   std::byte* q;       // (N, H, W) compute dtype
   std::byte* mixed;   // (N, H, D) attention output, compute dtype
   std::byte* h;       // (M, F) compute dtype, of M = limits.mlp_rows rows
   float* parts;       // (slots, N, C) products to be added (PartSums); null undivided
-  float* added;  // (N, C) output of attention or MLP before its sandwich norm; null without these
+  float* own_parts;  // (parts, R, C) the same of this rank's rows, if it has several parts and rows
+                     // are divided
+  float* added;  // (R, C) output of attention or MLP before its sandwich norm; null without these
                  // norms
   std::byte* hidden;     // (N, C) final norm output, compute dtype: the forward's result
   std::byte* attention;  // attention_workspace_bytes()
@@ -105,25 +114,25 @@ class SavedActivations {
   static uint64_t bytes(const ModelConfig& config, Dtype compute, const BatchLimits& limits,
                         const ActivationRule& rule = {});
   // Bytes in host memory, which hold layer inputs; 0 if they stay on the device.
-  static uint64_t host_bytes(const ModelConfig& config, int64_t max_rows,
+  static uint64_t host_bytes(const ModelConfig& config, const BatchLimits& limits,
                              const ActivationRule& rule);
   SavedActivations(const ModelConfig& config, Dtype compute, const BatchLimits& limits,
                    std::byte* data, const ActivationRule& rule = {}, std::byte* host = nullptr);
   struct Layer {
-    float* x_in;         // (N, C) residual at entry
-    float* x_mid;        // (N, C) residual after attention
+    float* x_in;         // (R, C) residual at entry
+    float* x_mid;        // (R, C) residual after attention
     std::byte* q;        // (N, H, W) RoPE applied
     std::byte* mixed;    // (N, H, D)
     float* lse;          // (N, H)
     std::byte* gate_up;  // (N, 2F); null: the backward computes it, some rows at a time
     float* qkv;  // (N, (H + 2 KH) D) QKV projection before the q and k norms; null without them
-    float* attention_added;  // (N, C) attention output before its sandwich norm; null without these
+    float* attention_added;  // (R, C) attention output before its sandwich norm; null without these
                              // norms
-    float* mlp_added;        // (N, C) the same for the MLP
+    float* mlp_added;        // (R, C) the same for the MLP
     LayerParts kept;
     LayerGroup group;
     int64_t input;      // number of the kept input among all; -1: it is not kept
-    float* host_input;  // (N, C) where it goes; null: it stays
+    float* host_input;  // (R, C) where it goes; null: it stays
   };
   // The values of a layer, with those in the forward's buffers.
   Layer values(int64_t l, const ForwardBuffers& buffers) const;
@@ -145,8 +154,6 @@ struct PartOffsets {
 
 // The norm over query and key heads of one layer; only in models that have it.
 HeadNorm head_norm(const ModelConfig& config, const LayerVectors& layer);
-// The factor that scales embedding rows, a value of the compute dtype.
-float embedding_scale(const ModelConfig& config, Dtype compute);
 
 // Runs the layers and the final norm into buffers.hidden (N, C). Of a stage: its layers, on what
 // the stage before sends; the last one alone has the norm, and the others send the residual. All
@@ -175,7 +182,7 @@ class BackwardBuffers {
 
   BatchLimits limits;
   uint64_t free_before;  // what follows these bytes, which d_normed has, is free until backward()
-  float* dx;             // (N, C)
+  float* dx;             // (R, C)
   float* d_normed;       // (N, C)
   float* d_mixed;        // (N, H D), in the bytes of d_normed
   std::byte* rounded;    // (N, C) compute dtype
@@ -183,6 +190,7 @@ class BackwardBuffers {
   std::byte* dqkv_rounded;  // (N, (H + 2 KH) D), in the bytes of d_gate_up
   float* dqkv;              // (N, (H + 2 KH) D)
   float* partial;           // (row chunks, C) norm-weight gradients
+  float* unused_grad;       // (C) if rows are divided
   float* head_norms;        // (slots, 2 D) gradients of q and k norms; null undivided
   float* d_prompts;         // (rows of all ranks, 2 KH D) key and value gradients of prefixes; null
                             // if keys go round

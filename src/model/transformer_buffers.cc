@@ -86,8 +86,9 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
                        std::byte* data) {
   const Widths w(c);
   const uint64_t rows = padded_rows(b.limits.rows), item = dtype_bytes(kv.dtype());
+  const uint64_t own_rows = padded_rows(b.limits.own_rows());
   Carver carver{data, {}};
-  b.x = carver.take<float>("residual", rows * w.hidden * 4);
+  b.x = carver.take<float>("residual", own_rows * w.hidden * 4);
   b.normed = carver.take("normed", rows * w.hidden * item);
   const bool has_qkv = b.limits.decodes || c.qk_norm;
   b.qkv = has_qkv ? carver.take<float>("qkv", rows * w.qkv * 4) : nullptr;
@@ -97,8 +98,12 @@ uint64_t carve_forward(ForwardBuffers& b, const ModelConfig& c, const KvShape& k
   b.parts = c.split.divides() ? carver.take<float>("products of parts",
                                                    PartSums::slots(c.split) * rows * w.hidden * 4)
                               : nullptr;
+  const bool adds_own = b.limits.row_ranks > 1 && c.split.count > 1;
+  b.own_parts =
+      adds_own ? carver.take<float>("products of own rows", c.split.parts * own_rows * w.hidden * 4)
+               : nullptr;
   b.hidden = carver.take("final hidden", rows * w.hidden * item);
-  b.added = c.sandwich_norms ? carver.take<float>("added", rows * w.hidden * 4) : nullptr;
+  b.added = c.sandwich_norms ? carver.take<float>("added", own_rows * w.hidden * 4) : nullptr;
   b.attention = carver.take("attention scratch", max_bytes(kv, [&](const AttentionShape& s) {
                               return attention_workspace_bytes(s, num_threads);
                             }));
@@ -118,19 +123,19 @@ struct LayerSizes {
 };
 
 struct SavedRows {
-  uint64_t rows, item;
+  uint64_t rows, own_rows, item;  // own: of the residual
   const ModelConfig& config;
 };
 
 void take_input(Carver& carver, const SavedRows& of, SavedActivations::Layer& layer) {
-  layer.x_in = carver.take<float>("x in", of.rows * of.config.hidden * 4);
+  layer.x_in = carver.take<float>("x in", of.own_rows * of.config.hidden * 4);
 }
 
 void take_parts(Carver& carver, const SavedRows& of, const LayerSizes& sizes,
                 const LayerParts& parts, SavedActivations::Layer& layer) {
   const ModelConfig& c = of.config;
   const Widths& w = sizes.widths;
-  const uint64_t rows = of.rows, residual = rows * c.hidden * 4;
+  const uint64_t rows = of.rows, residual = of.own_rows * c.hidden * 4;
   if (parts.residual) layer.x_mid = carver.take<float>("x mid", residual);
   if (parts.qkv) layer.q = carver.take("q", rows * w.padded_q * of.item);
   if (parts.attention) {
@@ -150,13 +155,14 @@ void take_last(Carver& carver, const SavedRows& of, const LayerSizes& sizes,
   const bool full = rule.is_full();
   if (full || rule.attention) layer.lse = carver.take<float>("lse", of.rows * sizes.heads * 4);
   if ((full || rule.residual) && of.config.sandwich_norms)
-    layer.attention_added = carver.take<float>("attention added", of.rows * of.config.hidden * 4);
+    layer.attention_added =
+        carver.take<float>("attention added", of.own_rows * of.config.hidden * 4);
 }
 
 // For MLPs that the backward computes again.
 void take_again(Carver& carver, uint64_t rows, const SavedRows& of, SavedActivations& s) {
   SavedActivations::Layer layer = {};
-  take_parts(carver, {rows, of.item, of.config}, LayerSizes(of.config),
+  take_parts(carver, {rows, std::min(rows, of.own_rows), of.item, of.config}, LayerSizes(of.config),
              {false, false, false, false, true}, layer);
   s.gate_up_again = layer.gate_up;
   s.mlp_added_again = layer.mlp_added;
@@ -181,8 +187,8 @@ std::vector<SavedActivations::Layer> take_places(Carver& carver, const SavedRows
   return places;
 }
 
-uint64_t input_bytes(const ModelConfig& c, int64_t max_rows) {
-  return static_cast<uint64_t>(padded_rows(max_rows) * c.hidden) * sizeof(float);
+uint64_t input_bytes(const ModelConfig& c, const BatchLimits& limits) {
+  return static_cast<uint64_t>(padded_rows(limits.own_rows()) * c.hidden) * sizeof(float);
 }
 
 // The inputs that layers keep: on the device each has memory of its own, or shares that of every
@@ -198,7 +204,7 @@ class InputPlaces {
     layer.input = count_++;
     if (!offload_) return take_input(carver_, of_, layer);
     layer.x_in = turns_[layer.input % kInputsOnDevice].x_in;
-    const uint64_t elements = of_.rows * of_.config.hidden;
+    const uint64_t elements = of_.own_rows * of_.config.hidden;
     if (host_ != nullptr)
       layer.host_input = reinterpret_cast<float*>(host_) + layer.input * elements;
   }
@@ -224,8 +230,9 @@ struct SavedMemory {
 uint64_t carve_saved(SavedActivations& s, const ModelConfig& c, const SavedSizes& sizes,
                      const ActivationRule& rule, const SavedMemory& memory) {
   const BatchLimits& limits = sizes.limits;
-  const SavedRows of{static_cast<uint64_t>(padded_rows(limits.rows)), dtype_bytes(sizes.compute),
-                     c};
+  const SavedRows of{static_cast<uint64_t>(padded_rows(limits.rows)),
+                     static_cast<uint64_t>(padded_rows(limits.own_rows())),
+                     dtype_bytes(sizes.compute), c};
   Carver carver{memory.device, {}};
   s.head_norms = c.qk_norm;
   InputPlaces inputs(carver, of, rule, memory.host);
@@ -265,13 +272,14 @@ uint64_t carve_backward(BackwardBuffers& b, const ModelConfig& c, const KvShape&
   b.d_normed = carver.take<float>("d normed", rows * std::max(c.hidden, w.q) * 4);
   b.d_mixed = b.d_normed;
   b.free_before = carver.plan.total_bytes();
-  b.dx = carver.take<float>("dx", rows * c.hidden * 4);
+  b.dx = carver.take<float>("dx", padded_rows(limits.own_rows()) * c.hidden * 4);
   b.rounded = carver.take("rounded", rows * c.hidden * item);
   b.d_gate_up = carver.take("d gate up", std::max<uint64_t>(mlp, rows * w.qkv) * item);
   b.dqkv_rounded = b.d_gate_up;
   b.dqkv = carver.take<float>("d qkv", rows * w.qkv * 4);
   b.partial = carver.take<float>("norm gradients",
                                  row_sum_floats(limits.rows, std::max(c.hidden, w.qkv)) * 4);
+  b.unused_grad = limits.row_ranks > 1 ? carver.take<float>("unused", c.hidden * 4) : nullptr;
   b.head_norms =
       c.split.divides() && c.qk_norm
           ? carver.take<float>("head norm gradients", PartSums::slots(c.split) * 2 * c.head_dim * 4)
@@ -315,10 +323,10 @@ uint64_t SavedActivations::bytes(const ModelConfig& config, Dtype compute,
   SavedActivations s(config, compute, limits, nullptr, rule);
   return carve_saved(s, config, {compute, limits}, rule, {nullptr, nullptr});
 }
-uint64_t SavedActivations::host_bytes(const ModelConfig& config, int64_t max_rows,
+uint64_t SavedActivations::host_bytes(const ModelConfig& config, const BatchLimits& limits,
                                       const ActivationRule& rule) {
   if (!rule.offload) return 0;
-  return static_cast<uint64_t>(rule.num_inputs(config.layers)) * input_bytes(config, max_rows);
+  return static_cast<uint64_t>(rule.num_inputs(config.layers)) * input_bytes(config, limits);
 }
 SavedActivations::SavedActivations(const ModelConfig& config, Dtype compute,
                                    const BatchLimits& limits, std::byte* data,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "formats/vocabulary_cut.h"
 
 namespace rl {
 namespace {
@@ -82,16 +83,30 @@ std::vector<TensorInfo> in_order(std::vector<TensorInfo> tensors) {
 // Makes p the piece that a part has of it.
 void cut_piece(Parameter& p, const TensorSplit& split, int64_t part) {
   p.part = split.first + part;
-  const bool by_rows = shard_rule(p.name) == ShardRule::kRows;
-  int64_t& size = by_rows ? p.shape.front() : p.shape.back();
-  size /= split.parts;
-  p.size /= split.parts;
-  (by_rows ? p.first_row : p.first_column) = p.part * size;
+  const ShardRule rule = shard_rule(p.name);
+  const bool by_columns = rule == ShardRule::kColumns;
+  int64_t& size = by_columns ? p.shape.back() : p.shape.front();
+  int64_t& first = by_columns ? p.first_column : p.first_row;
+  if (rule == ShardRule::kVocabulary) {
+    const TokenRange tokens = VocabularyCut(size, split).part(p.part);
+    p.size = p.size / size * tokens.count;
+    size = tokens.count;
+    first = tokens.first;
+  } else {
+    size /= split.parts;
+    p.size /= split.parts;
+    first = p.part * size;
+  }
   p.tensor_size = p.name.size();
   p.name += str(".part", p.part);
 }
 
-bool is_embedding(const TensorInfo& t) { return t.name == "model.embed_tokens.weight"; }
+constexpr std::string_view kEmbeddingName = "model.embed_tokens.weight";
+constexpr std::string_view kHeadName = "lm_head.weight";
+
+bool is_embedding(std::string_view name) { return name == kEmbeddingName; }
+bool is_embedding(const TensorInfo& t) { return is_embedding(t.name); }
+bool is_head(std::string_view name) { return name == kHeadName; }
 
 // Extends a run by the next one if that follows it in both arrays.
 bool extend(TrainedRun& run, const TrainedRun& next) {
@@ -104,6 +119,7 @@ bool extend(TrainedRun& run, const TrainedRun& next) {
 }  // namespace
 
 ShardRule shard_rule(const std::string& name) {
+  if (is_embedding(name) || is_head(name)) return ShardRule::kVocabulary;
   return layer_of(name) < 0 ? ShardRule::kWhole : part_of(name).shard;
 }
 
@@ -112,19 +128,31 @@ WeightLayout::WeightLayout(const ModelConfig& config, const TrainableRule& rule)
   layers_.resize(static_cast<size_t>(config.layers * split_.count));
   const std::vector<TensorInfo> tensors = in_order(expected_tensors(config));
   const std::vector<bool> trained = trainable_tensors(rule, tensors);
-  const auto is_whole = [&](const TensorInfo& t) {
-    return !split_.divides() || shard_rule(t.name) == ShardRule::kWhole;
-  };
   first_trained_layer_ = config.layers;
-  begin_section();
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (is_whole(tensors[i])) place(tensors[i], trained[i]);
+  // Those that are divided as `wanted` says, in order.
+  const auto for_tensors = [&](auto wanted, auto visit) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const ShardRule rule = split_.divides() ? shard_rule(tensors[i].name) : ShardRule::kWhole;
+      if (wanted(rule)) visit(tensors[i], trained[i]);
+    }
+  };
+  begin_section(-1);
+  for_tensors([](ShardRule rule) { return rule == ShardRule::kWhole; },
+              [&](const TensorInfo& t, bool is_trained) { place(t, is_trained); });
+  const auto place_vocabulary = [&](std::string_view name) {
+    const auto t = std::ranges::find(tensors, name, &TensorInfo::name);
+    if (t == tensors.end()) return place_pieces(nullptr, false);
+    place_pieces(&*t, trained[static_cast<size_t>(t - tensors.begin())]);
+  };
+  if (split_.divides()) {
+    place_vocabulary(kEmbeddingName);
+    if (!config.tied_head && !config.scalar_head) place_vocabulary(kHeadName);
   }
   for (int64_t part = 0; split_.divides() && part < split_.count; ++part) {
-    begin_section();
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (!is_whole(tensors[i])) place(tensors[i], trained[i], part);
-    }
+    begin_section(part);
+    for_tensors(
+        [](ShardRule rule) { return rule == ShardRule::kRows || rule == ShardRule::kColumns; },
+        [&](const TensorInfo& t, bool is_trained) { place(t, is_trained, part); });
   }
   end_sections();
   if (head_ < 0) head_ = embedding_;
@@ -134,10 +162,18 @@ WeightLayout::WeightLayout(const ModelConfig& config, const TrainableRule& rule)
   for (LayerOffsets& layer : layers_) std::swap(layer.mlp_norm, layer.attention_out_norm);
 }
 
-void WeightLayout::begin_section() {
+// Rows of the vocabulary are cut at multiples of 16 tokens, so no padding comes between pieces.
+void WeightLayout::place_pieces(const TensorInfo* tensor, bool trained) {
+  for (int64_t part = 0; part < split_.count; ++part) {
+    begin_section(part);
+    if (tensor != nullptr) place(*tensor, trained, part);
+  }
+}
+
+void WeightLayout::begin_section(int64_t part) {
   total_ = aligned(total_);
   gradient_total_ = aligned(gradient_total_);
-  sections_.push_back({total_, gradient_total_, 0, 0});
+  sections_.push_back({part, total_, gradient_total_, 0, 0});
 }
 
 void WeightLayout::end_sections() {
@@ -164,7 +200,6 @@ void WeightLayout::place(const TensorInfo& t, bool trained, int64_t part) {
   total_ += p.size;
   count_ += p.size;
   if (trained) add_run(p, follows);
-  if (is_embedding(t) && !stage_.first()) copy_ = p.gradient;
   parameters_.push_back(p);
   if (!trained) return;
   if (is_embedding(t)) first_trained_layer_ = 0;
@@ -180,11 +215,13 @@ void WeightLayout::set_offset(const TensorInfo& t, int64_t offset, int64_t part)
           layers_[static_cast<size_t>((l - stage_.first_layer) * split_.count + p)];
       if (part < 0 || part == p) layer.*place.at = offset;
     }
+  } else if (part > 0) {
+    return;  // the first piece of embedding or head is there
   } else if (is_embedding(t)) {
     (stage_.first() ? embedding_ : head_) = offset;
   } else if (t.name == "model.norm.weight") {
     final_norm_ = offset;
-  } else if (t.name == "lm_head.weight" || t.name == kScalarHeadName) {
+  } else if (is_head(t.name) || t.name == kScalarHeadName) {
     head_ = offset;
   }
 }
@@ -208,7 +245,20 @@ int64_t WeightLayout::num_tensors_of_all() const {
   }
   const auto layers = static_cast<int64_t>(layers_.size()) / split_.count;
   const int64_t of_layer = (whole + pieces * split_.ranks()) / layers;
-  return of_layer * stage_.all_layers + (tied_head_ ? 2 : 3);
+  return of_layer * stage_.all_layers + 1 + split_.parts * (tied_head_ ? 1 : 2);
+}
+
+// A copy is the last of a section.
+int64_t WeightLayout::own_gradients(const LayoutSection& section) const {
+  for (const Parameter& p : parameters_) {
+    const int64_t at = p.gradient - section.gradient;
+    if (at >= 0 && at < section.gradients && is_copy(p.name)) return at;
+  }
+  return section.gradients;
+}
+
+bool WeightLayout::is_copy(std::string_view parameter) const {
+  return has_copies() && !stage_.first() && parameter.starts_with(kEmbeddingName);
 }
 
 int64_t WeightLayout::gradient_of(int64_t offset) const {

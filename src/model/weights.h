@@ -5,9 +5,10 @@
 // (one fused [(H+2KH)D, C] matrix), so are their biases, and gate and up ([2F, C]); every parameter
 // starts on a 64-byte boundary or right after its fused neighbour.
 //
-// A layout of several parts (ModelConfig::split) has whole tensors first, then for each part that
-// the rank has its pieces: rows of Q, K, V, gate and up by heads and MLP units, columns of the
-// output and down projections.
+// A layout of several parts (ModelConfig::split) has whole tensors first; then the pieces of
+// embedding and head, each one behind the other, so that a rank has one matrix of all its rows of
+// the vocabulary; then for each part that the rank has its pieces of the layers: rows of Q, K, V,
+// gate and up by heads and MLP units, columns of the output and down projections.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -39,8 +40,9 @@ struct Parameter {
   size_t tensor_size = std::string::npos;  // of the name
 };
 
-// How the ranks of a tensor-parallel run divide a tensor: not at all, or by rows or columns.
-enum class ShardRule : uint8_t { kWhole, kRows, kColumns };
+// How the ranks of a tensor-parallel run divide a tensor: not at all, by rows or columns, or by the
+// rows of the vocabulary (formats/vocabulary_cut.h).
+enum class ShardRule : uint8_t { kWhole, kRows, kColumns, kVocabulary };
 ShardRule shard_rule(const std::string& name);
 
 // Offsets of one layer's parameters in the masters, in floats; -1: absent in this model.
@@ -51,9 +53,10 @@ struct LayerOffsets {
           mlp_out_norm = -1;  // norms of the attention and MLP outputs, before the residual
 };
 
-// Floats of the masters and of the gradients: of whole tensors, or of the pieces of a part. Those
-// of each part have the same sizes.
+// Floats of the masters and of the gradients: of whole tensors, of the layers' pieces of a part, or
+// of a part's piece of embedding or head.
 struct LayoutSection {
+  int64_t part = -1;  // among those that the rank has; -1: whole tensors
   int64_t master = 0, gradient = 0;
   int64_t masters = 0, gradients = 0;  // sizes, padding included
 };
@@ -80,19 +83,20 @@ class WeightLayout {
   }
   const TensorSplit& split() const { return split_; }
   const LayerStage& stage() const { return stage_; }
-  // Floats of the gradients before the copy of an embedding that another stage has; all of them
-  // without one.
-  int64_t own_gradients() const { return copy_ >= 0 ? copy_ : gradient_total_; }
+  // Floats of the gradients of a section before the copy of an embedding that another stage has;
+  // all of them without one.
+  int64_t own_gradients(const LayoutSection& section) const;
   // Whether the last stage has such a copy.
   bool has_copies() const { return stage_.divides() && tied_head_; }
-  // Whether the parameter is such a copy.
-  bool is_copy(const Parameter& p) const { return copy_ >= 0 && p.gradient == copy_; }
+  // Whether a parameter is such a copy, or a piece of it.
+  bool is_copy(std::string_view parameter) const;
   // Tensors of the model of which this is a stage, each once.
   int64_t num_tensors_of_all() const;
-  // Whole tensors first, then the pieces of each part in order; undivided all is one section.
+  // Whole tensors first; then those of each part in order, of the embedding, the head and the
+  // layers. Every stage has the same ones, some of them empty. Undivided all is one section.
   const std::vector<LayoutSection>& sections() const { return sections_; }
   // Of what the stage has.
-  int64_t embedding() const { return embedding_; }
+  int64_t embedding() const { return embedding_; }  // its first row of this rank
   int64_t final_norm() const { return final_norm_; }
   int64_t head() const { return head_; }  // embedding() when tied; for a scalar head, its one row
   // The last layer that a backward visits: the first one with a trained parameter; 0 if the
@@ -108,7 +112,9 @@ class WeightLayout {
  private:
   void place(const TensorInfo& tensor, bool trained, int64_t part = -1);
   void set_offset(const TensorInfo& tensor, int64_t offset, int64_t part);
-  void begin_section();
+  // Of all parts; null: another stage has the tensor.
+  void place_pieces(const TensorInfo* tensor, bool trained);
+  void begin_section(int64_t part);
   void end_sections();
   void add_run(const Parameter& p, bool follows);
 
@@ -119,7 +125,6 @@ class WeightLayout {
   TensorSplit split_;
   LayerStage stage_;
   bool tied_head_ = false;
-  int64_t copy_ = -1;  // in the gradients
   int64_t total_ = 0, count_ = 0, embedding_ = 0, final_norm_ = 0, head_ = -1;
   int64_t gradient_total_ = 0, first_trained_layer_ = 0;
 };

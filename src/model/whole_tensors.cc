@@ -2,15 +2,17 @@
 #include "model/whole_tensors.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "core/error.h"
 
 namespace rl {
 namespace {
 
-ModelConfig with_all_parts(ModelConfig config) {
-  config.split.first = 0;
-  config.split.count = config.split.parts;
+ModelConfig with_parts(ModelConfig config, int64_t first, int64_t count) {
+  config.split.first = first;
+  config.split.count = count;
   return config;
 }
 
@@ -51,17 +53,34 @@ void read_rows(const WeightLayout& layout, const TensorInfo& tensor, int64_t fir
   RL_CHECK(known);
 }
 
+// Whole tensors are those of the first rank.
+WholeTensors::Masters::Masters(const ModelConfig& config, int ranks)
+    : layout(with_parts(config, 0, config.split.parts)), bounds{{0}} {
+  const int64_t count = config.split.count;
+  std::map<std::string, int64_t> found;
+  for (int r = 0; r < ranks; ++r) {
+    const WeightLayout of_rank(with_parts(config, r * count, count));
+    const auto first = static_cast<int64_t>(bounds.count());
+    for (const Parameter& p : of_rank.parameters()) found.try_emplace(p.name, first + p.offset);
+    bounds.bounds.push_back(bounds.count() + static_cast<uint64_t>(of_rank.total()));
+  }
+  for (const Parameter& p : layout.parameters()) places.push_back(found.at(p.name));
+}
+
 WholeTensors::WholeTensors(const Model& model)
-    : model_(model), layout_(with_all_parts(model.config())) {
-  if (model.tensor_ranks().size() > 1) gathered_ = masters_of_all_parts();
+    : model_(model), own_(model.config(), model.tensor_ranks().size()) {
+  if (model.tensor_ranks().size() > 1) gather_ranks();
   gather_stages();
 }
 
-std::vector<float> WholeTensors::masters_of_all_parts() const {
-  std::vector<float> own(static_cast<size_t>(model_.layout().total()));
-  model_.masters().read(own);
-  return model_.tensor_ranks().gather_sections(own, model_.layout(), &LayoutSection::master,
-                                               &LayoutSection::masters);
+void WholeTensors::gather_ranks() {
+  const TensorRanks& ranks = model_.tensor_ranks();
+  own_.values.resize(own_.bounds.count());
+  const Piece own = own_.bounds[ranks.rank()];
+  model_.masters().read(std::span(own_.values).subspan(own.begin, own.count()));
+  Pieces bytes = own_.bounds;
+  for (uint64_t& bound : bytes.bounds) bound *= sizeof(float);
+  ranks.gather_bytes(std::as_writable_bytes(std::span(own_.values)), bytes);
 }
 
 void WholeTensors::gather_stages() {
@@ -69,41 +88,41 @@ void WholeTensors::gather_stages() {
   if (stages.alone()) return;
   if (stages.rank() > 0) {
     std::vector<float> own;
-    if (gathered_.empty()) own = masters_of_all_parts();
-    return stages.give(std::as_bytes(std::span(gathered_.empty() ? own : gathered_)));
+    if (own_.values.empty()) {
+      own.resize(own_.bounds.count());
+      model_.masters().read(own);
+    }
+    return stages.give(std::as_bytes(std::span(own_.values.empty() ? own : own_.values)));
   }
   for (int s = 1; s < stages.size(); ++s) {
-    WeightLayout layout(with_stage(with_all_parts(model_.whole_config()), model_.stage_cut(), s));
-    std::vector<float> values(static_cast<size_t>(layout.total()));
-    stages.take(std::as_writable_bytes(std::span(values)), s);
-    later_.push_back({std::move(layout), std::move(values)});
+    Masters later(with_stage(model_.whole_config(), model_.stage_cut(), s),
+                  model_.tensor_ranks().size());
+    later.values.resize(later.bounds.count());
+    stages.take(std::as_writable_bytes(std::span(later.values)), s);
+    later_.push_back(std::move(later));
   }
 }
 
-const WholeTensors::Stage* WholeTensors::later_stage_with(const TensorInfo& tensor) const {
-  const auto has = [&](const WeightLayout& layout) {
-    return std::ranges::any_of(layout.parameters(),
+const WholeTensors::Masters& WholeTensors::masters_with(const TensorInfo& tensor) const {
+  const auto has = [&](const Masters& masters) {
+    return std::ranges::any_of(masters.layout.parameters(),
                                [&](const Parameter& p) { return p.tensor() == tensor.name; });
   };
-  if (later_.empty() || has(layout_)) return nullptr;
-  const auto stage = std::ranges::find_if(later_, [&](const Stage& s) { return has(s.layout); });
+  if (later_.empty() || has(own_)) return own_;
+  const auto stage = std::ranges::find_if(later_, has);
   RL_CHECK(stage != later_.end());
-  return &*stage;
+  return *stage;
 }
 
 void WholeTensors::read(const TensorInfo& tensor, int64_t first_row, std::span<float> out) const {
-  if (const Stage* const later = later_stage_with(tensor)) {
-    const auto piece = [&](const Parameter& p, int64_t first, std::span<float> to) {
-      std::copy_n(later->values.begin() + p.offset + first, to.size(), to.begin());
-    };
-    return read_rows(later->layout, tensor, first_row, piece, out);
-  }
+  const Masters& masters = masters_with(tensor);
   const auto piece = [&](const Parameter& p, int64_t first, std::span<float> to) {
-    if (gathered_.empty())
+    if (masters.values.empty())
       return model_.masters().part(p.offset + first, static_cast<int64_t>(to.size())).read(to);
-    std::copy_n(gathered_.begin() + p.offset + first, to.size(), to.begin());
+    const int64_t at = masters.places[static_cast<size_t>(&p - masters.layout.parameters().data())];
+    std::copy_n(masters.values.begin() + at + first, to.size(), to.begin());
   };
-  read_rows(layout_, tensor, first_row, piece, out);
+  read_rows(masters.layout, tensor, first_row, piece, out);
 }
 
 }  // namespace rl

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "comm/values.h"
 #include "core/function_ref.h"
 #include "model/model.h"
 #include "model/weights.h"
@@ -26,19 +27,22 @@ class WholeTensors {
   void read(const TensorInfo& tensor, int64_t first_row, std::span<float> out) const;
 
  private:
-  // The masters of another stage.
-  struct Stage {
-    WeightLayout layout;
-    std::vector<float> values;
+  // Those of a stage.
+  struct Masters {
+    Masters(const ModelConfig& config, int ranks);
+
+    WeightLayout layout;          // of all parts
+    Pieces bounds;                // of what each tensor-parallel rank has
+    std::vector<int64_t> places;  // of each parameter of the layout, among all of it
+    std::vector<float> values;    // empty: those of the model
   };
-  std::vector<float> masters_of_all_parts() const;
+  void gather_ranks();
   void gather_stages();
-  const Stage* later_stage_with(const TensorInfo& tensor) const;
+  const Masters& masters_with(const TensorInfo& tensor) const;
 
   const Model& model_;
-  const WeightLayout layout_;    // of all parts
-  std::vector<float> gathered_;  // empty for one rank
-  std::vector<Stage> later_;     // of the first stage: those of the others
+  Masters own_;
+  std::vector<Masters> later_;  // of the first stage: those of the others
 };
 
 }  // namespace rl

@@ -1518,12 +1518,6 @@ constexpr OptionCondition kConditions_parallel_sequence_parallel_and_parallel_te
     {"parallel.tensor", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_sequence_parallel_and_parallel_tensor_2[] = {
-    {"parallel.sequence_parallel", OptionCondition::kIs,
-     "true", "", ""},
-    {"parallel.tensor", OptionCondition::kIsNot,
-     "1", "", ""},
-};
 constexpr OptionCondition kConditions_parallel_tensor_and_engine_thread[] = {
     {"parallel.tensor", OptionCondition::kIsNot,
      "1", "", ""},
@@ -3256,10 +3250,6 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_sequence_parallel_and_parallel_tensor, 2,
      "parallel.sequence_parallel = {parallel.sequence_parallel} has no effect while "
      "parallel.tensor is {parallel.tensor}"},
-    {"parallel.sequence_parallel", "parallel.tensor",
-     kConditions_parallel_sequence_parallel_and_parallel_tensor_2, 2,
-     "parallel.sequence_parallel = true, but this build computes norms and residual of all rows "
-     "on each of the {parallel.tensor} ranks of parallel.tensor"},
     {"parallel.tensor", "engine.thread",
      kConditions_parallel_tensor_and_engine_thread, 2,
      "parallel.tensor is {parallel.tensor}, but with engine.thread = true the engines of ranks "

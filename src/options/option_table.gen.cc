@@ -1913,31 +1913,33 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1024},
      false, false, nullptr, 0, "parts",
-     "Number of equal parts into which attention heads and MLP units are divided. What the parts "
-     "add to the residual, and on the way back to its gradient, is summed in their order, so "
-     "every value of parallel.tensor that divides this one gives the same bits, 1 included. A "
-     "rank computes the parts that it has one after the other, so that more parts than ranks "
-     "cost time. Heads, KV heads and MLP widths of the model must be multiples of it.",
+     "Number of equal parts into which attention heads and MLP units are divided, and of parts "
+     "of the vocabulary. What the parts add to the residual, and on the way back to its "
+     "gradient, is summed in their order, so every value of parallel.tensor that divides this "
+     "one gives the same bits, 1 included. A rank computes the parts that it has one after the "
+     "other, so that more parts than ranks cost time. Heads, KV heads and MLP widths of the "
+     "model must be multiples of it, and its vocabulary must have 16 tokens for each.",
      "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
      "librl"},
     {"parallel.sequence_parallel", OptionType::kBool, "false",
      {},
      {},
      false, false, nullptr, 0, "",
-     "Not in this build, which refuses true: the ranks of parallel.tensor compute norms and "
-     "residual of all rows.",
+     "Whether the ranks of parallel.tensor divide the rows of a micro-batch that is trained on "
+     "between the products of a layer: each has residual, norms and their gradients of its rows, "
+     "and keeps these for the backward, which takes less memory. Other forwards compute all rows "
+     "on each rank. No bit depends on it.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
      "sequence parallelism of Megatron"},
     {"parallel.tensor", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1024},
      false, false, nullptr, 0, "ranks",
-     "Number of ranks that divide the layers of one model: each has a part of the attention "
-     "heads and MLP units, their weights, gradients and optimizer states, and the keys and "
-     "values of its heads. Embedding, norms and head are whole on every rank. Ranks that divide "
-     "a model make every call that computes together. With parallel.data there are as many such "
-     "groups; a run has parallel.tensor * parallel.data ranks. It must divide "
-     "parallel.reduction_parts.",
+     "Number of ranks that divide one model: each has a part of the attention heads, MLP units "
+     "and vocabulary, the weights, gradients and optimizer states of these, and the keys and "
+     "values of its heads. Norms are whole on every rank. Ranks that divide a model make every "
+     "call that computes together. With parallel.data there are as many such groups; a run has "
+     "parallel.tensor * parallel.data ranks. It must divide parallel.reduction_parts.",
      "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
      "tensor parallelism of Megatron"},
     {"parallel.zero_stage", OptionType::kI64, "0",

@@ -31,7 +31,7 @@ struct Engine::Impl {
         plan(plan_workspace(model, options)),
         forward_buffers(model.config(), kv.shape, options.max_num_batched_tokens,
                         model.compute().num_threads(), workspace + plan.forward),
-        head(model.config(), model.compute_dtype(), head_rows(options), false,
+        head(model.config(), model.compute_dtype(), sampled_rows(options), false,
              workspace + plan.head),
         swap_arena("swap space", options.swap_apart ? swap_bytes(kv.shape, options) : 0,
                    Touch::kLater, model.compute().ledger()),

@@ -21,7 +21,7 @@ EngineWorkspace plan_workspace(const ModelConfig& config, const KvShape& kv, int
   const uint64_t forward = plan.add_region(
       "forward", ForwardBuffers::bytes(config, kv, options.max_num_batched_tokens, num_threads));
   const uint64_t head =
-      plan.add_region("head", HeadBuffers::bytes(config, kv.dtype(), head_rows(options), false));
+      plan.add_region("head", HeadBuffers::bytes(config, kv.dtype(), sampled_rows(options), false));
   const uint64_t sampler =
       plan.add_region("sampler", sample_scratch_bytes(config.vocab, num_threads));
   const uint64_t swap = plan.add_region("swap", options.swap_apart ? 0 : swap_bytes(kv, options));
@@ -36,6 +36,12 @@ uint64_t swap_bytes(const KvShape& kv, const EngineOptions& options) {
 
 int64_t head_rows(const EngineOptions& options) {
   return std::min(kHeadRows, options.max_num_seqs);
+}
+
+HeadRows sampled_rows(const EngineOptions& options) {
+  HeadRows rows(head_rows(options));
+  rows.samples = true;
+  return rows;
 }
 
 EngineWorkspace plan_workspace(const Model& model, EngineOptions options) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 
+#include "model/head.h"
 #include "rollout/engine.h"
 
 namespace rl {
@@ -18,6 +19,8 @@ uint64_t swap_bytes(const KvShape& kv, const EngineOptions& options);
 
 // Logits rows computed at a time.
 int64_t head_rows(const EngineOptions& options);
+// The same for the head's buffers.
+HeadRows sampled_rows(const EngineOptions& options);
 EngineWorkspace plan_workspace(const Model& model, EngineOptions options);
 // Blocks that an admission leaves free.
 int64_t watermark_blocks(const EngineOptions& options);

@@ -114,6 +114,30 @@ TEST(Pieces, MayBeOfAnySize) {
   }
 }
 
+// Of rank r rank s has r + 2 s values, so some have none.
+TEST(Pieces, GoFromAllToAll) {
+  const auto length = [](int from, int to) { return static_cast<uint64_t>(from + 2 * to); };
+  const auto value = [](int from, int to, uint64_t i) {
+    return static_cast<float>(100 * from + 10 * to) + static_cast<float>(i);
+  };
+  run_local_groups(3, [&](Group& group) {
+    const int rank = group.rank();
+    Pieces out{{0}}, in{{0}};
+    std::vector<float> from;
+    for (int r = 0; r < 3; ++r) {
+      out.bounds.push_back(out.bounds.back() + length(rank, r));
+      in.bounds.push_back(in.bounds.back() + length(r, rank));
+      for (uint64_t i = 0; i < length(rank, r); ++i) from.push_back(value(rank, r, i));
+    }
+    std::vector<float> to(in.count());
+    group.all_to_all({of_const(from), out}, DividedValues{of(to), in});
+    for (int r = 0; r < 3; ++r) {
+      for (uint64_t i = 0; i < length(r, rank); ++i)
+        EXPECT_EQ(to[in[r].begin + i], value(r, rank, i)) << r << " " << i;
+    }
+  });
+}
+
 TEST(Pieces, KnowWhatIsWithinARange) {
   EXPECT_EQ(kUneven.within({3, 400}), (Pieces{{0, 2, 2, 397, 397}}));
   EXPECT_EQ(kUneven.part_with(4), 0);

@@ -2,60 +2,78 @@
 // rank that has all, and the values of the undivided model but for the order of sums.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <numeric>
+#include <optional>
 
 #include "../comm/local_ranks.h"
 #include "support/compare_values.h"
 #include "support/compute_dtypes.h"
 #include "support/layered_model.h"
 #include "support/logits_and_gradients.h"
+#include "support/part_sections.h"
 
 namespace rl::testing {
 namespace {
 
 struct PassedParts : Passed {
-  std::vector<LayoutSection> sections;
+  WeightLayout layout;
+  VocabularyCut cut;
 
-  std::vector<float> section(size_t index) const {
-    const auto begin = gradients.begin() + sections[index].gradient;
-    return {begin, begin + sections[index].gradients};
+  std::vector<float> section(const LayoutSection& s) const {
+    const auto begin = gradients.begin() + s.gradient;
+    return {begin, begin + s.gradients};
+  }
+  // Logits of some tokens, row after row.
+  std::vector<float> columns(const TokenRange& tokens) const {
+    const TokenRange own = cut.own();
+    std::vector<float> out;
+    for (auto row = logits.begin(); row != logits.end(); row += own.count) {
+      const auto first = row + (tokens.first - own.first);
+      out.insert(out.end(), first, first + tokens.count);
+    }
+    return out;
   }
 };
 
 PassedParts pass(const WeightSource& source, Dtype compute, const ModelOptions& options) {
   const TinyModel tiny(source, {make_thread_executor(1)}, compute, options);
-  return {pass_through(tiny, BackwardPacking::kByLayer), tiny.model->layout().sections()};
+  const Model& model = *tiny.model;
+  return {pass_through(tiny, BackwardPacking::kByLayer), model.layout(),
+          VocabularyCut(model.config())};
 }
 
 std::vector<PassedParts> pass_on(const WeightSource& source, Dtype compute, int64_t parts,
                                  int64_t ranks) {
-  std::vector<PassedParts> out(static_cast<size_t>(ranks));
+  std::vector<std::optional<PassedParts>> passed(static_cast<size_t>(ranks));
   const int64_t count = parts / ranks;
   run_local_ranks(static_cast<int>(ranks), [&](std::shared_ptr<Transport> transport) {
     comm::Group group(transport, {kLongNs});
     const ModelOptions options{.block_size = 16,
                                .split = {parts, group.rank() * count, count},
                                .tensor = ranks > 1 ? TensorRanks(group) : TensorRanks()};
-    out[static_cast<size_t>(group.rank())] = pass(source, compute, options);
+    passed[static_cast<size_t>(group.rank())] = pass(source, compute, options);
   });
+  std::vector<PassedParts> out;
+  for (std::optional<PassedParts>& p : passed) out.push_back(*std::move(p));
   return out;
 }
 
-// Sections of gradients: whole tensors, then each part.
 void expect_ranks_agree(const WeightSource& source, Dtype compute, int64_t parts) {
   const PassedParts one = pass_on(source, compute, parts, 1)[0];
   for (int64_t ranks = 2; ranks <= parts; ++ranks) {
     if (parts % ranks != 0) continue;
     SCOPED_TRACE(str(ranks, " ranks of ", parts, " parts"));
-    const std::vector<PassedParts> all = pass_on(source, compute, parts, ranks);
-    const auto count = static_cast<size_t>(parts / ranks);
-    for (size_t r = 0; r < all.size(); ++r) {
-      EXPECT_TRUE(same_bits(all[r].logits, one.logits));
-      EXPECT_TRUE(same_bits(all[r].section(0), one.section(0)));
-      for (size_t p = 0; p < count; ++p)
-        EXPECT_TRUE(same_bits(all[r].section(1 + p), one.section(1 + r * count + p)));
+    int64_t tokens = 0;
+    for (const PassedParts& rank : pass_on(source, compute, parts, ranks)) {
+      EXPECT_EQ(rank.cut.own().first, tokens);
+      tokens = rank.cut.own().end();
+      EXPECT_TRUE(same_bits(rank.logits, one.columns(rank.cut.own())));
+      for_sections(rank.layout, one.layout,
+                   [&](const LayoutSection& own, const LayoutSection& same) {
+                     EXPECT_TRUE(same_bits(rank.section(own), one.section(same)));
+                   });
     }
+    EXPECT_EQ(tokens, source.config().vocab);
   }
   const PassedParts whole = pass(source, compute, {.block_size = 16});
   const double bound = compute == Dtype::kF32 ? 1e-5 : 3e-2;

@@ -6,11 +6,15 @@
 #include <span>
 
 #include "../pipeline/option_looks.h"
+#include "../pipeline/plan_arenas.h"
 #include "../pipeline/rank_rig.h"
 #include "core/hash.h"
+#include "formats/open/open_weight_source.h"
+#include "model/weights.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/plan/planner.h"
 #include "support/expect_error.h"
+#include "support/random_llama.h"
 
 namespace rl::testing {
 namespace {
@@ -89,13 +93,13 @@ TEST(TensorSessions, ACheckpointIsTheSameForOneRankAndTwo) {
     const std::string saved = parts.trainer.save(
         {.dir = dir.file("saved"), .host = "", .keep_last = 0, .replace_existing = false});
     if (parts.rank == 0) path = saved;
-    return parts.trainer.step(host_batch(parts.trainer)).without_times().to_json();
+    return common_metrics(parts.trainer.step(host_batch(parts.trainer)));
   };
   const std::vector<std::string> uninterrupted = on_trainers(options_of(dir, 2), save);
   EXPECT_EQ(uninterrupted[1], uninterrupted[0]);
   const auto resume = [&](RankParts& parts) {
     parts.trainer.load(path);
-    return parts.trainer.step(host_batch(parts.trainer)).without_times().to_json();
+    return common_metrics(parts.trainer.step(host_batch(parts.trainer)));
   };
   for (const int tensor : {1, 2}) {
     for (const std::string& rank : on_trainers(options_of(dir, tensor), resume))
@@ -121,7 +125,7 @@ TEST(TensorSessions, ACheckpointKnowsWhatIsFrozen) {
       const std::string saved = parts.trainer.save(
           {.dir = dir.file("saved"), .host = "", .keep_last = 0, .replace_existing = true});
       if (parts.rank == 0) path = saved;
-      return parts.trainer.step(host_batch(parts.trainer)).without_times().to_json();
+      return common_metrics(parts.trainer.step(host_batch(parts.trainer)));
     };
     const auto manifest = [&] {
       return read_text_file(real_fs(), path + "/manifest.json", 1 << 20);
@@ -133,7 +137,7 @@ TEST(TensorSessions, ACheckpointKnowsWhatIsFrozen) {
     EXPECT_EQ(manifest(), whole);
     const auto resume = [&](RankParts& parts) {
       parts.trainer.load(path);
-      return parts.trainer.step(host_batch(parts.trainer)).without_times().to_json();
+      return common_metrics(parts.trainer.step(host_batch(parts.trainer)));
     };
     for (const int tensor : {1, 2}) {
       for (const std::string& rank : on_trainers(options_of(dir, tensor, 1, assignments), resume))
@@ -202,6 +206,85 @@ TEST(TensorSessions, EachRankPlansItsPart) {
   for (const char* name : {"master weights", "gradients", "optimizer states"}) {
     EXPECT_LT(arena(2, name), arena(1, name)) << name;
   }
+}
+
+// Of a vocabulary that two parts do not divide evenly all ranks have the plan of the one with more.
+TEST(TensorSessions, ThePlanIsOfTheRankWithMostOfTheVocabulary) {
+  const TempDir dir;
+  const std::string path = write_random_llama(dir.file("uneven"), {.vocab = 280});
+  const ModelConfig config = open_weight_source(real_fs(), path)->config();
+  std::vector<uint64_t> masters;
+  for (const int64_t rank : {0, 1}) {
+    const WeightLayout layout(with_split(config, {2, rank, 1}));
+    masters.push_back(static_cast<uint64_t>(layout.total()) * sizeof(float));
+  }
+  EXPECT_LT(masters[0], masters[1]);
+  OptionSet o = options_of(dir, 2);
+  o.set_string("model.path", path);
+  EXPECT_EQ(plan_memory(o, real_fs(), PlanUse::kTrain).bytes_of("master weights"), masters[1]);
+  const std::vector<std::string> ranks = on_trainers(o, two_steps_metrics);
+  o.set_i64("parallel.tensor", 1);
+  EXPECT_EQ(ranks[0], on_trainers(o, two_steps_metrics)[0]);
+  EXPECT_EQ(ranks[1], ranks[0]);
+}
+
+TEST(TensorSessions, ThePlanEqualsTheLedger) {
+  const TempDir dir;
+  const std::string teacher = write_random_llama(dir.file("teacher"), {.hidden = 48, .heads = 3});
+  const std::vector<std::vector<std::string>> cases = {
+      {"algo.kl.where=loss", "algo.kl.coef=0.1"},
+      {"parallel.sequence_parallel=true"},
+      {"algo.objective=distill", "algo.distill.kl=reverse", "model.teacher_path=" + teacher}};
+  for (const auto& assignments : cases) {
+    SCOPED_TRACE(assignments[0]);
+    const OptionSet o = options_of(dir, 2, 1, assignments);
+    on_trainers(o, [&](RankParts& parts) -> std::string {
+      const MemoryPlan plan = parts.model->plan_session(for_session(o), PlanUse::kTrain);
+      parts.trainer.step(host_batch(parts.trainer));
+      EXPECT_EQ(live(parts.model->runtime()), planned(plan));
+      return "";
+    });
+  }
+}
+
+TEST(TensorSessions, MetricsCountWhatRanksExchange) {
+  const TempDir dir;
+  on_trainers(options_of(dir, 2), [](RankParts& parts) -> std::string {
+    const TrainedStep step = parts.trainer.step(host_batch(parts.trainer));
+    const ModelConfig& c = parts.model->config();
+    const double sums =
+        4 * step.get("training/computed_rows").value() * static_cast<double>(c.hidden);
+    const double tensor = step.get("comm/tensor_bytes").value();
+    // Each sum of two ranks sends as much as it has: of the embedding, and four of each layer.
+    EXPECT_GE(tensor, sums * static_cast<double>(1 + 4 * c.layers));
+    EXPECT_GE(step.get("comm/sent_bytes").value(), tensor);
+    EXPECT_EQ(step.get("comm/gradient_bytes").value(), 0);
+    return "";
+  });
+  on_trainers(options_of(dir, 1), [](RankParts& parts) -> std::string {
+    EXPECT_FALSE(
+        parts.trainer.step(host_batch(parts.trainer)).get("comm/tensor_bytes").has_value());
+    return "";
+  });
+}
+
+TEST(TensorSessions, RowsOfTheResidualMayBeDivided) {
+  const TempDir dir;
+  const std::string one = on_trainers(options_of(dir, 1), two_steps_metrics)[0];
+  for (const std::string& rank :
+       on_trainers(options_of(dir, 2, 1, {"parallel.sequence_parallel=true"}), two_steps_metrics))
+    EXPECT_EQ(rank, one);
+}
+
+// Of whole rows, which need all logits of the student.
+TEST(TensorSessions, ATeacherOfWholeRowsTeachesAsOnOneRank) {
+  const TempDir dir;
+  const std::string teacher = write_random_llama(dir.file("teacher"), {.hidden = 48, .heads = 3});
+  const std::vector<std::string> assignments = {"algo.objective=distill", "algo.distill.kl=reverse",
+                                                "model.teacher_path=" + teacher};
+  const std::string one = on_trainers(options_of(dir, 1, 1, assignments), two_steps_metrics)[0];
+  for (const std::string& rank : on_trainers(options_of(dir, 2, 1, assignments), two_steps_metrics))
+    EXPECT_EQ(rank, one);
 }
 
 }  // namespace

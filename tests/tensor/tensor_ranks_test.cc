@@ -8,68 +8,10 @@
 #include <cstdlib>
 
 #include "support/compute_dtypes.h"
-#include "support/expect_error.h"
-#include "tensor/tensor_rig.h"
+#include "tensor/tensor_outcome.h"
 
 namespace rl::testing {
 namespace {
-
-// What a rank sees of a run.
-struct Outcome {
-  std::vector<float> logprobs;   // of samples that it computes, before the first step
-  std::vector<float> gradients;  // of the first step, of what it has
-  std::vector<float> masters;    // after the last, as files have them
-  std::vector<double> norms;
-  std::optional<WeightLayout> layout;
-};
-
-constexpr int kSteps = 3;
-
-Outcome train(TrainRig& rig) {
-  Outcome out;
-  out.layout.emplace(rig.trainer->layout());
-  for (unsigned step = 0; step < kSteps; ++step) {
-    std::vector<Sample> samples = random_samples(8, rig.model().config().vocab, 11 + step);
-    store_logprobs(rig, samples);
-    for (const Sample& s : samples)
-      out.logprobs.insert(out.logprobs.end(), s.logprobs.begin(), s.logprobs.end());
-    const TrainMetrics metrics = rig.trainer->step(with_advantages(samples));
-    EXPECT_EQ(metrics.logprob_max_abs_diff, 0);
-    EXPECT_EQ(metrics.optimizer_steps, 1);
-    out.norms.push_back(metrics.grad_norm);
-    if (step == 0) out.gradients = rig.gradients();
-  }
-  out.masters = all_weights(rig.model(), WholeTensors(rig.model()));
-  return out;
-}
-
-std::vector<Outcome> train_on(const Division& d, const RigOptions& rig,
-                              const TrainerOptions& options = options_of()) {
-  std::vector<Outcome> out(static_cast<size_t>(d.ranks));
-  on_ranks(d, rig, options,
-           [&](TrainRig& r, int rank) { out[static_cast<size_t>(rank)] = train(r); });
-  return out;
-}
-
-std::vector<float> section_of(const Outcome& o, size_t index) {
-  const LayoutSection& s = o.layout->sections()[index];
-  const auto begin = o.gradients.begin() + s.gradient;
-  return {begin, begin + s.gradients};
-}
-
-void expect_same_as_one(const std::vector<Outcome>& ranks, const Outcome& one) {
-  for (const Outcome& rank : ranks) {
-    EXPECT_TRUE(same_bits(rank.logprobs, one.logprobs));
-    EXPECT_EQ(rank.norms, one.norms);
-    EXPECT_TRUE(same_bits(rank.masters, one.masters));
-    EXPECT_TRUE(same_bits(section_of(rank, 0), section_of(one, 0)));
-    const TensorSplit& split = rank.layout->split();
-    for (int64_t p = 0; p < split.count; ++p) {
-      EXPECT_TRUE(same_bits(section_of(rank, static_cast<size_t>(1 + p)),
-                            section_of(one, static_cast<size_t>(1 + split.first + p))));
-    }
-  }
-}
 
 class TensorRanksTest : public ::testing::TestWithParam<Dtype> {
  protected:

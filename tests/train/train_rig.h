@@ -89,7 +89,7 @@ class TrainRig {
     if (teacher == nullptr) return;
     row_teacher.emplace(*teacher, options,
                         RowTeacher::Memory{workspace.data(), workspace.data() + kept_offset},
-                        PassContext{nullptr, 0, &real_clock()});
+                        PassContext{nullptr, 0, &real_clock()}, model().tensor_ranks());
     trainer->set_row_teacher(&*row_teacher);
   }
   Model& model() { return *tiny.model; }

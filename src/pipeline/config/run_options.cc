@@ -247,6 +247,8 @@ void fill_step(const Settings& settings, StepOptions& s) {
                            : BackwardPacking::kByLayer;
   s.activations = activation_rule_from(settings);
   s.context = context_rule_from(settings);
+  s.sequence_parallel = settings.parallel.sequence_parallel;
+  s.vocabulary_ranks = settings.parallel.tensor;
   s.epochs = settings.trainer.epochs;
   s.batch = batch_rules_from(settings);
   s.loss_agg = settings.algo.loss_agg;

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/violations.h"
 #include "formats/open/open_weight_source.h"
+#include "formats/vocabulary_cut.h"
 #include "options/option_text.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
@@ -264,7 +265,7 @@ uint64_t MemoryPlan::arena_bytes_in(MemorySpace space) const {
 namespace {
 
 PlanModels divided_policy(const Settings& settings, const ModelConfig& policy, int stage) {
-  const ModelConfig whole = with_split(policy, tensor_split_from(settings, 0));
+  const ModelConfig whole = with_most_tokens(with_split(policy, tensor_split_from(settings, 0)));
   const StageCut cut = stage_cut_from(settings);
   PlanModels models(whole);
   models.policy = with_stage(whole, cut, std::max(stage, 0));

@@ -40,7 +40,10 @@ RunRanks::RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes,
   const GroupOptions options{timeout_ns};
   data_.emplace(transport_, batch, Axis::kData, options);
   if (sizes.context > 1) context_.emplace(transport_, mesh, Axis::kContext, options);
-  if (sizes.tensor > 1) tensor_.emplace(transport_, mesh, Axis::kTensor, options);
+  if (sizes.tensor > 1) {
+    tensor_.emplace(transport_, mesh, Axis::kTensor, options);
+    tensor_->count_as(TrafficUse::kTensor);
+  }
   if (sizes.pipeline > 1) stages_ = std::make_unique<StageChannels>(transport_, mesh, options);
   if (data_->size() < size()) all_.emplace(transport_, options);
 }
@@ -59,6 +62,7 @@ ContextRanks RunRanks::context() { return context_ ? ContextRanks(*context_) : C
 Traffic RunRanks::traffic() const {
   Traffic all = data_ ? data_->traffic() : Traffic{};
   if (context_) all += context_->traffic();
+  if (tensor_) all += tensor_->traffic();
   if (stages_) all += StageRanks(*stages_).traffic();
   return all;
 }

@@ -370,7 +370,9 @@ bool PolicyUpdate::abandon() {
 
 void PolicyUpdate::add_traffic(const Traffic& before, MetricList& metrics) const {
   Runtime& runtime = model_.runtime();
-  if (runtime.data_ranks().alone() && runtime.stage_ranks().alone()) return;
+  if (runtime.data_ranks().alone() && runtime.stage_ranks().alone() &&
+      runtime.tensor_ranks().size() == 1)
+    return;
   metrics.append(traffic_metrics(runtime.ranks().traffic() - before));
 }
 

@@ -128,6 +128,7 @@ MetricList traffic_metrics(const Traffic& traffic) {
   set("comm/parameter_bytes", traffic.of(TrafficUse::kParameters).sent);
   set("comm/activation_bytes", traffic.of(TrafficUse::kActivations).sent);
   set("comm/context_bytes", traffic.of(TrafficUse::kContext).sent);
+  set("comm/tensor_bytes", traffic.of(TrafficUse::kTensor).sent);
   return out;
 }
 

@@ -25,7 +25,7 @@ TeacherRole::TeacherRole(const LoadedModel& policy, std::unique_ptr<Model> model
                             &policy.runtime().compute_queue()};
   if (distills_rows(settings)) {
     const RowTeacher::Memory memory{workspace, workspace + plan.train_offsets.teacher_kept};
-    rows_.emplace(*model_, trainer, memory, context);
+    rows_.emplace(*model_, trainer, memory, context, policy.model().tensor_ranks());
   } else {
     sampled_.emplace(*model_, trainer, workspace, context);
   }

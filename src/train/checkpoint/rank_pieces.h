@@ -15,7 +15,7 @@ namespace rl {
 
 // Adds the pieces of the other ranks to the arrays, and to the mark of what is frozen; the ranks
 // call it together.
-void add_pieces_of_ranks(const TensorRanks& ranks, const TensorSplit& split, ModelDraft& draft);
+void add_pieces_of_ranks(const TensorRanks& ranks, ModelDraft& draft);
 
 // Adds the tensors of the other stages of the layout's model to those of the first one, which
 // writes them; the stages call it together. Tensors are in fp32.

@@ -221,27 +221,25 @@ void AdamwState::sum_over_ranks() { shards_.reduce(all_gradients()); }
 
 void AdamwState::share_copies(const StageRanks& stages) {
   for (const Parameter& p : layout_.parameters()) {
-    if (!layout_.is_copy(p)) continue;
+    if (!layout_.is_copy(p.name)) continue;
     const auto begin = static_cast<uint64_t>(p.gradient);
     shards_.complete(all_gradients(), {begin, begin + static_cast<uint64_t>(p.size)});
   }
   share_embedding_gradient(stages, layout_, gradients().data());
 }
 
-// What all ranks have counts once, then each part in order.
+// What all ranks have counts once, then each part in order: its vocabulary, then its layers.
 double AdamwState::gradient_norm(const TensorRanks& ranks, const StageRanks& stages) {
-  const std::vector<LayoutSection>& sections = layout_.sections();
-  double sum = squares_of(sections.front(), stages);
-  std::vector<double> parts;
-  for (size_t i = 1; i < sections.size(); ++i) parts.push_back(squares_of(sections[i], stages));
-  for (const double part : ranks.gather(parts)) sum += part;
+  double sum = 0;
+  std::vector<double> parts(static_cast<size_t>(layout_.split().count));
+  for (const LayoutSection& section : layout_.sections()) {
+    double& to = section.part < 0 ? sum : parts[static_cast<size_t>(section.part)];
+    to += squares_of(section, stages);
+  }
+  if (layout_.split().divides()) {
+    for (const double part : ranks.gather(parts)) sum += part;
+  }
   return std::sqrt(sum);
-}
-
-// A copy of the embedding is the last of the whole tensors.
-int64_t AdamwState::own_gradients(const LayoutSection& section) const {
-  const int64_t own = layout_.own_gradients() - section.gradient;
-  return own >= 0 && own < section.gradients ? own : section.gradients;
 }
 
 double AdamwState::squares_of(const LayoutSection& section, const StageRanks& stages) {
@@ -253,7 +251,7 @@ double AdamwState::squares_of(const LayoutSection& section, const StageRanks& st
     const auto read = [&](rl::Piece range, std::span<float> to) {
       shards_.read(gradients().data(), {begin + range.begin, begin + range.end}, to);
     };
-    return squares_over_stages(stages, compute_, {own_gradients(section), squares, read});
+    return squares_over_stages(stages, compute_, {layout_.own_gradients(section), squares, read});
   }
   double sum = 0;
   for (const double s : squares({0, static_cast<uint64_t>(section.gradients)})) sum += s;

@@ -115,7 +115,6 @@ class AdamwState {
   Operands fetch(const TrainedRun& run, const float* masters, int64_t buffer);
   void update_on_device(const Update& update, const TrainedRun& run);
   void update_on_host(const Update& update, std::span<const TrainedRun> runs);
-  int64_t own_gradients(const LayoutSection& section) const;
   double squares_of(const LayoutSection& section, const StageRanks& stages);
   std::vector<double> chunk_squares(rl::Piece range);
   void square_chunks(rl::Piece places, int64_t origin);

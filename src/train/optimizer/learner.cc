@@ -36,10 +36,10 @@ void prepare_gradients(const Model& model, const WeightLayout& layout, int64_t s
   }
   if (model.config().scalar_head || !model.config().has_head()) return;
   if (layout.gradient_of(layout.head()) < 0) return;
-  const ColumnSlices parts = vocabulary_parts(model.compute().device(), model.config().vocab);
-  for (const int64_t part : {int64_t{0}, parts.count() - 1}) {
-    SliceRule rule = forward_rules(model.config()).head;
-    rule.n = parts.size(part);
+  SliceRule rule = forward_rules(model.config()).head;
+  for (const HeadPart& part : head_parts(model.compute().device(), model.config())) {
+    if (part.first > 0 && part.tokens == rule.n) continue;
+    rule.n = part.tokens;
     prepare_rows(rule.n * rule.k, rule);
   }
 }

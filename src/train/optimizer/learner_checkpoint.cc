@@ -20,7 +20,7 @@ CheckpointDraft draft_learners(const CheckpointMeta& meta, std::span<Learner* co
     draft.models.push_back(draft_model(learner->counters(), learner->arrays(), meta.contents,
                                        learner == learners.front()));
     const Model& model = learner->model();
-    add_pieces_of_ranks(model.tensor_ranks(), model.config().split, draft.models.back());
+    add_pieces_of_ranks(model.tensor_ranks(), draft.models.back());
     if (model.tensor_ranks().rank() != 0) continue;
     add_tensors_of_stages(model.stage_ranks(), learner->layout(), draft.models.back());
   }

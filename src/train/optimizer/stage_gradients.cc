@@ -83,10 +83,15 @@ void share_embedding_gradient(const StageRanks& stages, const WeightLayout& layo
   if (stages.alone() || !layout.has_copies()) return;
   std::span<float> values;
   if (stages.rank() == 0 || stages.is_last()) {
-    constexpr std::string_view name = "model.embed_tokens.weight";
-    const auto p = std::ranges::find(layout.parameters(), name, &Parameter::name);
-    RL_CHECK(p != layout.parameters().end());
-    values = {gradients + p->gradient, static_cast<size_t>(p->size)};
+    const auto is_embedding = [](const Parameter& p) {
+      return p.tensor() == "model.embed_tokens.weight";
+    };
+    const auto first = std::ranges::find_if(layout.parameters(), is_embedding);
+    RL_CHECK(first != layout.parameters().end());
+    size_t size = 0;  // of all its pieces, which follow one another
+    for (auto p = first; p != layout.parameters().end() && is_embedding(*p); ++p)
+      size += static_cast<size_t>(p->size);
+    values = {gradients + first->gradient, size};
   }
   stages.copy_to_first(values);
 }

@@ -41,7 +41,9 @@ struct StepOptions {
   BackwardPacking backward_packing = BackwardPacking::kByLayer;  // trainer.backward_weights
   ActivationRule activations;                                    // trainer.recompute_*
   ContextRule context;                                           // parallel.context*
-  int64_t epochs = 1;  // trainer.epochs over the samples of one step
+  bool sequence_parallel = false;                                // parallel.sequence_parallel
+  int64_t vocabulary_ranks = 1;  // parallel.tensor, which divide the policy's vocabulary
+  int64_t epochs = 1;            // trainer.epochs over the samples of one step
   BatchRules batch;
 
   LossAgg loss_agg = LossAgg::kTokenMean;

@@ -189,6 +189,7 @@ void ForwardPass::share(const OwnedTensor& out) const {
   model_.stage_ranks().share(std::span(out.data, out.tensor->num_bytes()));
 }
 
+// Of the tokens that this rank has.
 void ForwardPass::copy_logits(std::span<const Target> targets, std::byte* out) {
   rows_.clear();
   for (const Target& t : targets) rows_.push_back(t.row);
@@ -196,21 +197,25 @@ void ForwardPass::copy_logits(std::span<const Target> targets, std::byte* out) {
   HeadBuffers& head = buffers_.head;
   gather_rows(model_, buffers_.forward.hidden, rows_, head);
   head_forward(model_, inv_temperature_, head);
-  const uint64_t bytes = static_cast<uint64_t>(head.vocab) * sizeof(float);
   for (size_t i = 0; i < targets.size(); ++i) {
-    copy_bytes(model_.compute(), {reinterpret_cast<const std::byte*>(head.z) + i * bytes,
-                                  out + static_cast<uint64_t>(targets[i].to) * bytes, bytes});
+    const int64_t to = targets[i].to * head.cut.tiles().n + head.cut.own().first;
+    copy_bytes(model_.compute(),
+               {head.z + static_cast<int64_t>(i) * head.vocab, reinterpret_cast<float*>(out) + to,
+                static_cast<uint64_t>(head.vocab) * sizeof(float)});
   }
 }
 
 TensorPtr ForwardPass::logits(Samples samples, Rows rows) {
   const OwnedTensor out = make_output(model_, ElementType::kF32,
                                       {RowChoice(samples, rows).count(), model_.config().vocab});
+  const std::span all(out.data, out.tensor->num_bytes());
+  if (model_.tensor_ranks().size() > 1) std::ranges::fill(all, std::byte{0});
   const auto most = static_cast<size_t>(buffers_.head.logit_rows);
   run_rows(samples, rows, [&](std::span<const Target> targets) {
     for (size_t at = 0; at < targets.size(); at += most)
       copy_logits(targets.subspan(at, std::min(most, targets.size() - at)), out.data);
   });
+  model_.tensor_ranks().merge_bytes(all);
   share(out);
   return out.tensor;
 }

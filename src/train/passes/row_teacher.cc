@@ -5,12 +5,13 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "model/vocabulary_ranks.h"
 #include "ops/compute.h"
 
 namespace rl {
 namespace {
 
-enum RegionIndex : size_t { kFirst, kSecond };
+enum RegionIndex : size_t { kFirst, kSecond, kThird };
 
 // Forward buffers, then keys and values.
 ArenaPlan plan_forward(const TrainShape& s, const StepOptions& o) {
@@ -27,12 +28,14 @@ int64_t head_chunk(const TrainShape& s, const StepOptions& o) {
   return o.head_rows(o.own_train_rows(s.kv.block_size())).chunk;
 }
 
-// Hidden states, then the head.
+// Hidden states, then the head, then logits of the student.
 ArenaPlan plan_kept(const TrainShape& s, const StepOptions& o) {
   const CheckedU64 row = CheckedU64(s.config.hidden) * CheckedU64(dtype_bytes(s.compute()));
   ArenaPlan plan;
   plan.add_region("hidden states", (CheckedU64(o.own_train_rows(s.kv.block_size())) * row).get());
   plan.add_region("head", HeadBuffers::bytes(s.config, s.compute(), head_chunk(s, o), false));
+  const uint64_t logits = o.vocabulary_ranks > 1 ? head_chunk(s, o) * s.config.vocab * 4 : 0;
+  plan.add_region("logits of the student", logits);
   return plan;
 }
 
@@ -51,7 +54,7 @@ uint64_t RowTeacher::kept_bytes(const TrainShape& shape, const StepOptions& opti
 }
 
 RowTeacher::RowTeacher(const Model& model, const StepOptions& o, const Memory& memory,
-                       const PassContext& context)
+                       const PassContext& context, const TensorRanks& ranks)
     : model_(model),
       context_(context),
       forward_(model.config(), model.kv_shape(), train_limits(shape_of(model), o),
@@ -62,7 +65,11 @@ RowTeacher::RowTeacher(const Model& model, const StepOptions& o, const Memory& m
           pool_kv_blocks(shape_of(model), o)},
       hidden_(region(plan_kept(shape_of(model), o), memory.kept, kFirst)),
       head_(model.config(), model.compute_dtype(), head_chunk(shape_of(model), o), false,
-            region(plan_kept(shape_of(model), o), memory.kept, kSecond)) {
+            region(plan_kept(shape_of(model), o), memory.kept, kSecond)),
+      ranks_(ranks),
+      student_(
+          reinterpret_cast<float*>(region(plan_kept(shape_of(model), o), memory.kept, kThird))) {
+  RL_CHECK(o.vocabulary_ranks == ranks.size());
   RL_CHECK(reinterpret_cast<uintptr_t>(memory.forward) % ArenaPlan::kAlignment == 0);
   RL_CHECK(reinterpret_cast<uintptr_t>(memory.kept) % ArenaPlan::kAlignment == 0);
 }
@@ -80,7 +87,9 @@ void RowTeacher::forward(const MicroBatch& micro, int64_t& ns) {
 const float* RowTeacher::compare(const HeadChunk& chunk, const DistillOptions& options,
                                  std::span<const double> weight, std::span<double> value) {
   const size_t rows = chunk.wanted.size();
-  RL_CHECK(weight.size() == rows && value.size() == rows && chunk.head->vocab == head_.vocab);
+  const HeadBuffers& policy = *chunk.head;
+  RL_CHECK(weight.size() == rows && value.size() == rows);
+  RL_CHECK(policy.cut.tiles().n == head_.vocab && policy.cut.ranks() == ranks_.size());
   rows_.clear();
   inv_temperature_.clear();
   for (const WantedRow& w : chunk.wanted) {
@@ -89,8 +98,12 @@ const float* RowTeacher::compare(const HeadChunk& chunk, const DistillOptions& o
   }
   gather_rows(model_, hidden_, rows_, head_);
   head_forward(model_, inv_temperature_, head_);
-  distill_rows(model_.compute(), {options.params, options.coef, weight, head_.vocab, chunk.head->z,
-                                  chunk.head->stats, head_.z, head_.stats, value});
+  const bool divided = ranks_.size() > 1;
+  if (divided) gather_logits(ranks_, policy, student_);
+  distill_rows(model_.compute(),
+               {options.params, options.coef, weight, head_.vocab, divided ? student_ : policy.z,
+                policy.stats, head_.z, head_.stats, value});
+  if (divided) keep_own_columns(policy, head_.z);
   return head_.z;
 }
 

@@ -25,16 +25,17 @@ class RowTeacher {
     std::byte* kept;
   };
   // options: the policy trainer's. model, which has the vocabulary, block size and compute dtype
-  // of the policy, and memory outlive the teacher.
+  // of the policy, and memory outlive the teacher. ranks: those that divide the policy.
   RowTeacher(const Model& model, const StepOptions& options, const Memory& memory,
-             const PassContext& context);
+             const PassContext& context, const TensorRanks& ranks = {});
 
   const Model& model() const { return model_; }
   // Computes the hidden states of every row of the micro-batch; valid until the next call.
   void forward(const MicroBatch& micro, int64_t& ns);
   // For each row of a chunk of that micro-batch, sets its value (algo/losses/distill.h). Returns
-  // coefficient times weight times the derivative in the policy's tempered logits, (rows, V),
-  // valid until the next call. A row of weight 0 has value 0 and no derivative.
+  // coefficient times weight times the derivative in the policy's tempered logits, (rows, V) or
+  // those that this rank has, valid until the next call. A row of weight 0 has value 0 and no
+  // derivative.
   const float* compare(const HeadChunk& chunk, const DistillOptions& options,
                        std::span<const double> weight, std::span<double> value);
 
@@ -45,6 +46,8 @@ class RowTeacher {
   KvPool kv_;
   std::byte* hidden_;  // (train_rows, C) compute dtype
   HeadBuffers head_;
+  const TensorRanks ranks_;
+  float* student_;  // (rows of a chunk, V) if ranks divide the policy
   std::vector<int32_t> rows_;
   std::vector<float> inv_temperature_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "model/token_embedding.h"
 #include "ops/compute.h"
 
 namespace rl {
@@ -145,12 +146,8 @@ void StagePass::add_embedding_gradient(int64_t micro) {
   float* const dx = workspace_.d_hidden;
   ranks_.receive_embedding({dx, ids.size() * static_cast<size_t>(config_.hidden)});
   const WeightLayout& layout = training_.layout != nullptr ? *training_.layout : model_.layout();
-  const float scale = embedding_scale(config_, model_.compute_dtype());
-  const auto add = [&](float* to, std::span<const int32_t> rows) {
-    embed_rows_backward(model_.compute(), {dx, rows, config_.hidden, scale, to});
-  };
-  training_.gradients.add_rows(layout.gradient_of(layout.head()), ids, config_.hidden, nullptr,
-                               add);
+  rl::add_embedding_gradient(model_, {ids, dx, layout.gradient_of(layout.head()),
+                                      training_.gradients, workspace_.forward.parts, nullptr});
 }
 
 void StagePass::finish() {

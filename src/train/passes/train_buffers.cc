@@ -146,6 +146,7 @@ BatchLimits train_limits(const TrainShape& s, const StepOptions& o) {
   limits.head_ranks = o.context.head_ranks();
   limits.ring_ranks = o.context.ring_ranks();
   limits.own_blocks = own_kv_blocks(s, o);
+  if (o.sequence_parallel) limits.row_ranks = s.config.split.ranks();
   return limits;
 }
 
@@ -178,7 +179,7 @@ ArenaPlan plan_train_buffers(const TrainShape& s, const StepOptions& o) {
 }
 
 uint64_t train_host_bytes(const TrainShape& s, const StepOptions& o) {
-  return SavedActivations::host_bytes(s.config, o.own_train_rows(s.kv.block_size()), o.activations);
+  return SavedActivations::host_bytes(s.config, train_limits(s, o), o.activations);
 }
 
 uint64_t ScoringBuffers::bytes(const TrainShape& s, const StepOptions& o) {

@@ -1,0 +1,67 @@
+// Training of ranks that divide a model, and its comparison with one rank that has all parts.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "support/part_sections.h"
+#include "tensor/tensor_rig.h"
+
+namespace rl::testing {
+
+// What a rank sees of a run.
+struct Outcome {
+  std::vector<float> logprobs;   // of samples that it computes, before the first step
+  std::vector<float> gradients;  // of the first step, of what it has
+  std::vector<float> masters;    // after the last, as files have them
+  std::vector<double> norms;
+  std::optional<WeightLayout> layout;
+};
+
+inline constexpr int kSteps = 3;
+
+inline Outcome train(TrainRig& rig, int count = 8) {
+  Outcome out;
+  out.layout.emplace(rig.trainer->layout());
+  for (unsigned step = 0; step < kSteps; ++step) {
+    std::vector<Sample> samples = random_samples(count, rig.model().config().vocab, 11 + step);
+    store_logprobs(rig, samples);
+    for (const Sample& s : samples)
+      out.logprobs.insert(out.logprobs.end(), s.logprobs.begin(), s.logprobs.end());
+    const TrainMetrics metrics = rig.trainer->step(with_advantages(samples));
+    EXPECT_EQ(metrics.logprob_max_abs_diff, 0);
+    EXPECT_EQ(metrics.optimizer_steps, 1);
+    out.norms.push_back(metrics.grad_norm);
+    if (step == 0) out.gradients = rig.gradients();
+  }
+  out.masters = all_weights(rig.model(), WholeTensors(rig.model()));
+  return out;
+}
+
+inline std::vector<Outcome> train_on(const Division& d, const RigOptions& rig,
+                                     const TrainerOptions& options = options_of(), int count = 8) {
+  std::vector<Outcome> out(static_cast<size_t>(d.ranks));
+  on_ranks(d, rig, options,
+           [&](TrainRig& r, int rank) { out[static_cast<size_t>(rank)] = train(r, count); });
+  return out;
+}
+
+inline std::vector<float> section_of(const Outcome& o, const LayoutSection& s) {
+  const auto begin = o.gradients.begin() + s.gradient;
+  return {begin, begin + s.gradients};
+}
+
+inline void expect_same_as_one(const std::vector<Outcome>& ranks, const Outcome& one) {
+  for (const Outcome& rank : ranks) {
+    EXPECT_TRUE(same_bits(rank.logprobs, one.logprobs));
+    EXPECT_EQ(rank.norms, one.norms);
+    EXPECT_TRUE(same_bits(rank.masters, one.masters));
+    for_sections(*rank.layout, *one.layout,
+                 [&](const LayoutSection& own, const LayoutSection& same) {
+                   EXPECT_TRUE(same_bits(section_of(rank, own), section_of(one, same)));
+                 });
+  }
+}
+
+}  // namespace rl::testing
