@@ -1337,7 +1337,6 @@ constexpr OptionCondition kConditions_optimizer_state_dtype_and_optimizer_name[]
     {"optimizer.state_dtype", OptionCondition::kIsNot,
      "fp32", "", ""},
 };
-};
 constexpr OptionCondition kConditions_parallel_context_and_pipeline_mode[] = {
     {"parallel.context", OptionCondition::kIsNot,
      "1", "", ""},
@@ -1511,6 +1510,18 @@ constexpr OptionCondition kConditions_parallel_reduction_parts_and_optimizer_nam
      "1", "", ""},
     {"optimizer.name", OptionCondition::kIs,
      "muon", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_sequence_parallel_and_parallel_context[] = {
+    {"parallel.sequence_parallel", OptionCondition::kIs,
+     "true", "", ""},
+    {"parallel.context", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_sequence_parallel_and_parallel_pipeline[] = {
+    {"parallel.sequence_parallel", OptionCondition::kIs,
+     "true", "", ""},
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_sequence_parallel_and_parallel_tensor[] = {
     {"parallel.sequence_parallel", OptionCondition::kChanged,
@@ -3246,6 +3257,14 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_reduction_parts_and_optimizer_name, 2,
      "parallel.reduction_parts is {parallel.reduction_parts}, but optimizer.name = muon needs "
      "whole matrices"},
+    {"parallel.sequence_parallel", "parallel.context",
+     kConditions_parallel_sequence_parallel_and_parallel_context, 2,
+     "parallel.sequence_parallel = true, but in this build the rows of a rank of "
+     "parallel.context = {parallel.context} are not divided once more"},
+    {"parallel.sequence_parallel", "parallel.pipeline",
+     kConditions_parallel_sequence_parallel_and_parallel_pipeline, 2,
+     "parallel.sequence_parallel = true, but in this build the stages of parallel.pipeline = "
+     "{parallel.pipeline} send each other all rows"},
     {"parallel.sequence_parallel", "parallel.tensor",
      kConditions_parallel_sequence_parallel_and_parallel_tensor, 2,
      "parallel.sequence_parallel = {parallel.sequence_parallel} has no effect while "
