@@ -16,6 +16,8 @@ struct Row {
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.layout; }
 
+constexpr double kRing = 1e-5;  // in fp32
+
 constexpr Row kLayouts[] = {
     {"data=2"},
     {"data=3"},
@@ -40,6 +42,9 @@ constexpr Row kLayouts[] = {
     {"tensor=4 data=2 zero_stage=1"},
     {"tensor=2 reduction_parts=4 data=2 zero_stage=2"},
     {"reduction_parts=4 data=2 zero_stage=2"},
+    {"tensor=2 sequence_parallel=true"},
+    {"tensor=4 sequence_parallel=true data=2 zero_stage=2"},
+    {"tensor=2 reduction_parts=4 sequence_parallel=true"},
     {"pipeline=2"},
     {"pipeline=4"},
     {"pipeline=3 pipeline_last_layers=2"},
@@ -81,8 +86,14 @@ constexpr Row kLayouts[] = {
     {"context=2 pipeline=2 data=2 context_zigzag=true zero_stage=2"},
     {"context=2 pipeline=2 tensor=2"},
     {"context=2 pipeline=2 tensor=2 context_kind=ulysses zero_stage=1"},
+    {"context=2 context_kind=ring", kRing},
+    {"context=4 context_kind=ring context_zigzag=true", kRing},
+    {"context=2 context_kind=ring data=2 zero_stage=2", kRing},
+    {"context=2 context_kind=ring tensor=2", kRing},
+    {"context=2 context_kind=ring pipeline=2 tensor=2", kRing},
     // The head is the embedding, of which the last stage has a copy.
     {"model=smollm2 tensor=2 data=2 zero_stage=2"},
+    {"model=smollm2 tensor=2 sequence_parallel=true"},
     {"model=smollm2 pipeline=2 tensor=2"},
     {"model=smollm2 pipeline=2 data=2 zero_stage=1"},
     {"model=smollm2 pipeline=2 data=3 zero_stage=2"},
