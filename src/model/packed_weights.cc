@@ -54,12 +54,14 @@ std::vector<HeadPart> head_parts(const Device& device, const ModelConfig& c) {
 ProductRules forward_rules(const ModelConfig& c, int64_t slice_width, int64_t layer) {
   const LayerShape s = c.part(layer);
   const VocabularyCut vocabulary(c);
+  // The only tile of a small vocabulary has any width; cut_slices() rounds what is asked for down.
+  const int64_t tile = c.split.divides() ? vocabulary.tiles().width : kVocabularyTile;
   const SliceCut whole_heads{1, s.head_dim};  // the epilogue applies RoPE to whole heads
   return {.qkv = {c.hidden, s.qkv_width(), whole_heads, slice_width},
           .o = {s.q_width(), c.hidden, kAnyColumns, slice_width},
           .gate_up = {c.hidden, 2 * s.ffn, kJoinedHalves, slice_width},
           .down = {s.ffn, c.hidden, kAnyColumns, slice_width},
-          .head = {c.hidden, vocabulary.own().count, kWholeSlices, vocabulary.tiles().width}};
+          .head = {c.hidden, vocabulary.own().count, kWholeSlices, tile}};
 }
 
 ProductRules backward_rules(const ModelConfig& c, int64_t slice_width, int64_t layer) {
