@@ -620,8 +620,8 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * return the same. rl_pipeline_checkpoint is RL_UNSUPPORTED while they run, and rl_model_save is
  * RL_BUSY. After the end of all, ranks 0 to T - 1 make both calls together.
  *
- * With parallel.context = C and parallel.tensor = T, ranks C * T * i to C * T * (i + 1) - 1 train on
- * the same part of a minibatch, and those with the same part of the model divide the rows of its
+ * With parallel.context = C and parallel.tensor = T, ranks C * T * i to C * T * (i + 1) - 1 train
+ * on the same part of a minibatch, and those with the same part of the model divide the rows of its
  * micro-batches. They make the calls together that ranks of parallel.data do, and share gradients,
  * checkpoints and prompts with them.
  *
