@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "model/stage_ranks.h"
-#include "model/tensor_ranks.h"
+#include "model/ranks/stage_ranks.h"
+#include "model/ranks/tensor_ranks.h"
 #include "model/transformer.h"
 #include "ops/compute.h"
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "model/stage_ranks.h"
-#include "model/tensor_ranks.h"
+#include "model/ranks/stage_ranks.h"
+#include "model/ranks/tensor_ranks.h"
 #include "ops/compute.h"
 
 namespace rl {

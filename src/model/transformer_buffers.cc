@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "model/tensor_ranks.h"
+#include "model/ranks/tensor_ranks.h"
 #include "model/transformer.h"
 
 namespace rl {

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "model/head.h"
-#include "model/tensor_ranks.h"
+#include "model/ranks/tensor_ranks.h"
 #include "ops/sample_ops.h"
 
 namespace rl {

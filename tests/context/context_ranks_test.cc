@@ -1,7 +1,7 @@
 // Ranks that divide the rows of micro-batches: the log-probs of a divided forward have the bits of
 // one rank, or in a ring are as near as they are said to be; gradients are those of one rank but
 // for the order of their sums, and a layout gives the same bits twice.
-#include "model/context_ranks.h"
+#include "model/ranks/context_ranks.h"
 
 #include "context/context_rig.h"
 #include "support/compute_dtypes.h"

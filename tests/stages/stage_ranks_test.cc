@@ -1,6 +1,6 @@
 // Models whose layers several ranks have, one range each: they have the bits of one rank in
 // forward, gradients, norms and optimizer steps.
-#include "model/stage_ranks.h"
+#include "model/ranks/stage_ranks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Models whose layers are divided: ranks that have some parts each have the bits of one rank that
 // has all of them, in forward, gradients, optimizer steps and decode, and an undivided model's
 // values but for the order of sums.
-#include "model/tensor_ranks.h"
+#include "model/ranks/tensor_ranks.h"
 
 #include <gtest/gtest.h>
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "comm/group.h"
-#include "model/context_ranks.h"
-#include "model/stage_ranks.h"
-#include "model/tensor_ranks.h"
+#include "model/ranks/context_ranks.h"
+#include "model/ranks/stage_ranks.h"
+#include "model/ranks/tensor_ranks.h"
 #include "train/ranks/data_ranks.h"
 
 namespace rl {

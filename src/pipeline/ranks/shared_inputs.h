@@ -4,7 +4,7 @@
 #pragma once
 #include <vector>
 
-#include "model/tensor_ranks.h"
+#include "model/ranks/tensor_ranks.h"
 #include "pipeline/schedule/schedule_event.h"
 
 namespace rl {

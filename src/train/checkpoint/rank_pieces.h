@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "model/stage_ranks.h"
-#include "model/tensor_ranks.h"
+#include "model/ranks/stage_ranks.h"
+#include "model/ranks/tensor_ranks.h"
 #include "train/checkpoint/checkpoint_draft.h"
 
 namespace rl {

@@ -6,7 +6,7 @@
 
 #include "comm/values.h"
 #include "core/function_ref.h"
-#include "model/stage_ranks.h"
+#include "model/ranks/stage_ranks.h"
 #include "model/weights.h"
 #include "ops/compute.h"
 

@@ -27,7 +27,7 @@ class DataRanks {
   // are given the whole batch, agree on it, and fail together.
   DataRanks(comm::Group& group, comm::Group& all, Transport& transport)
       : group_(&group), all_(&all), transport_(&transport) {}
-  // The same, where so many neighbours divide the rows of one part (model/context_ranks.h).
+  // The same, where so many neighbours divide the rows of one part (model/ranks/context_ranks.h).
   DataRanks divided_by(int ranks) const {
     DataRanks out = *this;
     out.ranks_of_part_ = ranks;

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/tensor_ranks.h"
+#include "model/ranks/tensor_ranks.h"
 
 namespace rl {
 

@@ -1,6 +1,6 @@
 // With a rank for each part an all-reduce adds in the order of parts. Otherwise every rank has the
 // arrays of all parts and adds them itself.
-#include "model/tensor_ranks.h"
+#include "model/ranks/tensor_ranks.h"
 
 #include <algorithm>
 #include <span>

@@ -1,4 +1,4 @@
-#include "model/context_ranks.h"
+#include "model/ranks/context_ranks.h"
 
 #include <span>
 

@@ -1,4 +1,4 @@
-#include "model/context_ring.h"
+#include "model/ranks/context_ring.h"
 
 #include "core/error.h"
 #include "ops/compute.h"

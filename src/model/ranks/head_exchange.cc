@@ -1,5 +1,5 @@
 // One all-to-all, of pieces of one size: that of the rank with most units.
-#include "model/head_exchange.h"
+#include "model/ranks/head_exchange.h"
 
 #include "ops/compute.h"
 

@@ -1,6 +1,6 @@
 // With a rank for each part a reduce-scatter adds in the order of parts. Otherwise a rank is sent
 // the products of its rows by all parts, and adds them itself.
-#include "model/residual_rows.h"
+#include "model/ranks/residual_rows.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "comm/values.h"
-#include "model/context_ranks.h"
+#include "model/ranks/context_ranks.h"
 
 namespace rl {
 

@@ -17,8 +17,8 @@ namespace rl {
 
 enum class ContextKind : uint8_t {
   kAllGather,  // every rank has the keys and values of all rows
-  kUlysses,    // for attention a rank has some heads of all rows (model/head_exchange.h)
-  kRing,       // keys and values go from rank to rank (model/context_ring.h)
+  kUlysses,    // for attention a rank has some heads of all rows (model/ranks/head_exchange.h)
+  kRing,       // keys and values go from rank to rank (model/ranks/context_ring.h)
 };
 
 // How many ranks divide the rows, and how.

@@ -1,4 +1,4 @@
-#include "model/stage_ranks.h"
+#include "model/ranks/stage_ranks.h"
 
 #include "core/error.h"
 

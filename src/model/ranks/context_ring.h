@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "model/context_ranks.h"
+#include "model/ranks/context_ranks.h"
 #include "ops/attention_work.h"
 #include "ops/backward_work.h"
 
