@@ -25,15 +25,15 @@ std::shared_ptr<Transport> LocalRun::take(int rank) {
 }
 
 RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, const MeshSizes& sizes,
-                   int64_t timeout_ns)
-    : RunRanks(run->take(rank), sizes, timeout_ns) {
+                   const GroupOptions& options)
+    : RunRanks(run->take(rank), sizes, options) {
   run_ = std::move(run);
 }
 
-RunRanks::RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes, int64_t timeout_ns)
+RunRanks::RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes,
+                   const GroupOptions& options)
     : transport_(std::move(transport)) {
   const Mesh mesh(sizes, size(), rank());
-  const GroupOptions options{timeout_ns};
   if (sizes.context > 1) {
     RL_CHECK(sizes.tensor == 1 && sizes.pipeline == 1);
     context_.emplace(transport_, mesh, Axis::kContext, options);
