@@ -330,7 +330,7 @@ void Group::barrier() {
 
 void Group::run_as(const Job& job, TrafficUse use) {
   Call call(*this, job.collective, use);
-  job.run(call);
+  run_checked(options_.memory, [&] { job.run(call); });
 }
 
 void Group::run(const Job& job) {

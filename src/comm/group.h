@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "comm/call_queue.h"
+#include "comm/memory_check.h"
 #include "comm/mesh.h"
 #include "comm/rank_order.h"
 #include "comm/traffic.h"
@@ -27,6 +28,7 @@ namespace rl {
 struct GroupOptions {
   int64_t timeout_ns;                        // of each call; negative: waits without limit
   uint64_t chunk_bytes = uint64_t{1} << 18;  // of a rank's values in one step of a reduction
+  MemoryCheck memory = {};
 };
 
 // A namespace of its own, because data/sample.h has groups of samples.

@@ -937,6 +937,24 @@ constexpr OptionCondition kConditions_comm_backend_and_parallel_tensor[] = {
     {"parallel.tensor", OptionCondition::kIsNot,
      "1", "", ""},
 };
+constexpr OptionCondition kConditions_comm_memory_check_and_parallel_data[] = {
+    {"comm.memory_check", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.data", OptionCondition::kIs,
+     "1", "", ""},
+    {"parallel.tensor", OptionCondition::kIs,
+     "1", "", ""},
+    {"parallel.context", OptionCondition::kIs,
+     "1", "", ""},
+    {"parallel.pipeline", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_comm_memory_check_threshold_bytes_and_comm_memory_check[] = {
+    {"comm.memory_check_threshold_bytes", OptionCondition::kChanged,
+     "", "", ""},
+    {"comm.memory_check", OptionCondition::kIs,
+     "false", "", ""},
+};
 constexpr OptionCondition kConditions_comm_rank_and_comm_backend[] = {
     {"comm.rank", OptionCondition::kChanged,
      "", "", ""},
@@ -2900,6 +2918,14 @@ constexpr OptionRule kRules[] = {
      kConditions_comm_backend_and_parallel_tensor, 2,
      "comm.backend is nccl, which is for GPUs, but ranks have none in this build: "
      "parallel.tensor is {parallel.tensor}"},
+    {"comm.memory_check", "parallel.data",
+     kConditions_comm_memory_check_and_parallel_data, 5,
+     "comm.memory_check = {comm.memory_check} has no effect while parallel.data is "
+     "{parallel.data}"},
+    {"comm.memory_check_threshold_bytes", "comm.memory_check",
+     kConditions_comm_memory_check_threshold_bytes_and_comm_memory_check, 2,
+     "comm.memory_check_threshold_bytes = {comm.memory_check_threshold_bytes} has no effect "
+     "while comm.memory_check is {comm.memory_check}"},
     {"comm.rank", "comm.backend",
      kConditions_comm_rank_and_comm_backend, 2,
      "comm.rank = {comm.rank} has no effect while comm.backend is {comm.backend}"},

@@ -1185,6 +1185,23 @@ constexpr OptionInfo kOptions[] = {
      "How the ranks of a run exchange what they share. No bit depends on it.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
      "torch.distributed backend, OpenRLHF sync_backend"},
+    {"comm.memory_check", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Memory that the system has left is read before and after each call that ranks make "
+     "together, and an error of such a call has both: a rank that is lost because its process "
+     "was ended for want of memory leaves no word itself. It costs tens of microseconds a call.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
+     "Relax enable-cuda-memory-check"},
+    {"comm.memory_check_threshold_bytes", OptionType::kBytes, "5000000000",
+     {},
+     {},
+     false, false, nullptr, 0, "bytes",
+     "With less memory left than that, what the process has freed and keeps is given back to the "
+     "system before a call that ranks make together, and an error of that call says so.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
+     "Relax enable-cuda-memory-check"},
     {"comm.rank", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1023},

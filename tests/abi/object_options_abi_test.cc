@@ -128,6 +128,8 @@ void expect_conflicts(const Host& host, const Values& values, Create&& create) {
 // runtime.device is one too, but has one value in a build without a GPU.
 const Values kOfRuntime = {{"model.dtype", "fp32"},
                            {"comm.backend", "nccl"},
+                           {"comm.memory_check", "true"},
+                           {"comm.memory_check_threshold_bytes", "3"},
                            {"comm.rank", "1"},
                            {"comm.rendezvous", "file:there"},
                            {"comm.timeout_ns", "3"},

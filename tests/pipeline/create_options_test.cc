@@ -23,6 +23,7 @@ using testing::held_lanes;
 using testing::id_rows;
 using testing::interrupt_twice;
 using testing::join;
+using testing::memory_of_error;
 using testing::most_running;
 using testing::parameter_bytes;
 using testing::plan_of_dtype;
@@ -290,6 +291,12 @@ const std::map<std::string, Change>& changes() {
         join}},
       {"comm.rendezvous",
        {{"there"}, {"parallel.data=2", "comm.backend=gloo", "comm.rendezvous=here"}, join}},
+      {"comm.memory_check",
+       {{"true"}, {"parallel.data=2", "comm.timeout_ns=1ms"}, memory_of_error}},
+      {"comm.memory_check_threshold_bytes",
+       {{"1048576TiB"},
+        {"parallel.data=2", "comm.timeout_ns=1ms", "comm.memory_check=true"},
+        memory_of_error}},
       {"comm.timeout_ns", {{"1ms"}, {"parallel.data=2"}, wait_for_rank}},
       {"parallel.context", {{"2"}, {}, plan_text}},
       {"parallel.context_kind", {{"ulysses"}, {"parallel.context=2"}, plan_text}},

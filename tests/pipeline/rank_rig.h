@@ -146,6 +146,21 @@ inline std::string wait_for_rank(const OptionSet& o) {
   return out[0] + ", " + out[1];
 }
 
+// What the error of a rank that waits for another one says of memory.
+inline std::string memory_of_error(const OptionSet& o) {
+  const std::vector<std::shared_ptr<Runtime>> ranks = make_ranks(o);
+  try {
+    ranks[0]->data_ranks().gather(0);
+    return "no error";
+  } catch (const Error& e) {
+    const auto from = [&](const char* text) {
+      const size_t at = e.message.find(text);
+      return at == std::string::npos ? "" : e.message.substr(at);
+    };
+    return str(from("were free before").empty() ? "" : "read, ", from("caches were released"));
+  }
+}
+
 // What a rank hears that joins the others.
 inline std::string join(const OptionSet& o) {
   try {

@@ -81,6 +81,8 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
   const Session s({"runtime.memory_budget_bytes=4GiB"});
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {"comm.backend", "gloo", "local"},
+      {"comm.memory_check", "true", "false"},
+      {"comm.memory_check_threshold_bytes", "3", "5000000000"},
       {"comm.rank", "1", "0"},
       {"comm.rendezvous", "file:there", ""},
       {"comm.timeout_ns", "3", "1800000000000"},

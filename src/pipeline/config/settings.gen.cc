@@ -127,6 +127,8 @@ CheckpointSettings::CheckpointSettings(const OptionSet& options)
 
 CommSettings::CommSettings(const OptionSet& options)
     : backend(choice_of<CommBackend>(options, "comm.backend")),
+      memory_check(options.get_bool("comm.memory_check")),
+      memory_check_threshold_bytes(options.get_u64("comm.memory_check_threshold_bytes")),
       rank(options.get_i64("comm.rank")),
       rendezvous(options.get_string("comm.rendezvous")),
       timeout_ns(options.get_i64("comm.timeout_ns")) {}

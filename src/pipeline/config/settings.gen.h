@@ -203,6 +203,8 @@ struct CommSettings {
   explicit CommSettings(const OptionSet& options);
 
   CommBackend backend;
+  bool memory_check;
+  uint64_t memory_check_threshold_bytes;  // bytes
   int64_t rank;
   std::string rendezvous;
   int64_t timeout_ns;  // nanoseconds

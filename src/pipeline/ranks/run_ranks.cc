@@ -25,19 +25,19 @@ std::shared_ptr<Transport> LocalRun::take(int rank) {
 }
 
 RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, const MeshSizes& sizes,
-                   int64_t timeout_ns)
-    : RunRanks(run->take(rank), sizes, timeout_ns) {
+                   const GroupOptions& options)
+    : RunRanks(run->take(rank), sizes, options) {
   run_ = std::move(run);
 }
 
-RunRanks::RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes, int64_t timeout_ns)
+RunRanks::RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes,
+                   const GroupOptions& options)
     : transport_(std::move(transport)) {
   const Mesh mesh(sizes, size(), rank());
   // Ranks that divide rows are neighbours, so those with parts of a batch are one axis with them.
   const Mesh batch(
       {.tensor = sizes.tensor, .data = sizes.data * sizes.context, .pipeline = sizes.pipeline},
       size(), rank());
-  const GroupOptions options{timeout_ns};
   data_.emplace(transport_, batch, Axis::kData, options);
   if (sizes.context > 1) context_.emplace(transport_, mesh, Axis::kContext, options);
   if (sizes.tensor > 1) {

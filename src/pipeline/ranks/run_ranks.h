@@ -35,8 +35,10 @@ class RunRanks {
  public:
   RunRanks() = default;  // one rank
   // Sizes of the mesh: as many ranks as the run has.
-  RunRanks(std::shared_ptr<LocalRun> run, int rank, const MeshSizes& sizes, int64_t timeout_ns);
-  RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes, int64_t timeout_ns);
+  RunRanks(std::shared_ptr<LocalRun> run, int rank, const MeshSizes& sizes,
+           const GroupOptions& options);
+  RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes,
+           const GroupOptions& options);
 
   int rank() const { return transport_ != nullptr ? transport_->rank() : 0; }
   int size() const { return transport_ != nullptr ? transport_->size() : 1; }

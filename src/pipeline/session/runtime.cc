@@ -32,6 +32,13 @@ const Settings& validated(const Settings& settings, bool own_executor) {
   return settings;
 }
 
+GroupOptions group_options_of(const CommSettings& settings) {
+  GroupOptions options{settings.timeout_ns};
+  if (settings.memory_check)
+    options.memory = {free_system_memory(), settings.memory_check_threshold_bytes};
+  return options;
+}
+
 RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int rank,
                   FileSystem& files, std::shared_ptr<Transport> of_host) {
   const int size = rank_count_of(settings);
@@ -41,11 +48,11 @@ RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int r
                         .context = static_cast<int>(settings.parallel.context),
                         .data = static_cast<int>(settings.parallel.data),
                         .pipeline = static_cast<int>(settings.parallel.pipeline)};
-  const int64_t timeout_ns = settings.comm.timeout_ns;
-  if (of_host != nullptr) return {std::move(of_host), sizes, timeout_ns};
-  if (makes_own_runtimes(settings)) return {join_ranks(settings, files), sizes, timeout_ns};
+  const GroupOptions options = group_options_of(settings.comm);
+  if (of_host != nullptr) return {std::move(of_host), sizes, options};
+  if (makes_own_runtimes(settings)) return {join_ranks(settings, files), sizes, options};
   if (run == nullptr) run = std::make_shared<LocalRun>(size);
-  return {std::move(run), rank, sizes, timeout_ns};
+  return {std::move(run), rank, sizes, options};
 }
 
 }  // namespace
