@@ -21,6 +21,7 @@ namespace {
 constexpr const char* kRank = "RL_TEST_RANK";
 constexpr const char* kDirectory = "RL_TEST_DIRECTORY";
 constexpr const char* kRendezvous = "RL_TEST_RENDEZVOUS";
+constexpr const char* kKind = "RL_TEST_KIND";  // of context ranks
 
 OptionSet trained_options(const TempDir& dir, int stage) {
   OptionSet o = tiny_options(dir);
@@ -34,6 +35,16 @@ OptionSet trained_options(const TempDir& dir, int stage) {
 // Ranks that divide a model.
 OptionSet divided_options(const TempDir& dir) {
   return options_with(dir, {"parallel.tensor=2", "parallel.reduction_parts=2"});
+}
+
+// Ranks that divide rows.
+OptionSet context_options(const TempDir& dir, const std::string& kind) {
+  OptionSet o = tiny_options(dir);
+  o.set_i64("parallel.context", 2);
+  o.set_text("parallel.context_kind", kind);
+  o.set_text("optimizer.lr", "1e-3");
+  o.set_text("runtime.threads", "1");
+  return o;
 }
 
 OptionSet of_process(OptionSet options, int rank, const std::string& rendezvous) {
@@ -84,15 +95,18 @@ TEST(ProcessRank, DISABLED_TrainsAPart) {
   be_rank(divided_options(dir), train);
 }
 
+TEST(ProcessRank, DISABLED_TrainsRows) {
+  const TempDir dir;
+  be_rank(context_options(dir, environment(kKind)), train);
+}
+
 TEST(ProcessRank, DISABLED_RunsAPart) {
   const TempDir dir;
   be_rank(divided_options(dir), generate_and_train);
 }
 
-pid_t start_rank(const std::string& test, int rank, const std::string& directory,
-                 const std::string& rendezvous) {
-  const std::vector<std::string> own = {str(kRank, "=", rank), str(kDirectory, "=", directory),
-                                        str(kRendezvous, "=", rendezvous)};
+pid_t start_rank(const std::string& test, int rank, std::vector<std::string> own) {
+  own.push_back(str(kRank, "=", rank));
   std::vector<char*> variables;
   for (char** each = environ; *each != nullptr; ++each) variables.push_back(*each);
   for (const std::string& each : own) variables.push_back(const_cast<char*>(each.c_str()));
@@ -110,12 +124,14 @@ pid_t start_rank(const std::string& test, int rank, const std::string& directory
 }
 
 // The text of each process that runs a disabled test.
-std::vector<std::string> in_processes(const std::string& test) {
+std::vector<std::string> in_processes(const std::string& test, const std::string& kind = "") {
   const TempDir dir, meeting;
   tiny_options(dir);  // writes the prompts
   std::vector<pid_t> pids;
   for (const int rank : {0, 1}) {
-    pids.push_back(start_rank(test, rank, dir.path(), "file:" + meeting.path()));
+    pids.push_back(start_rank(test, rank,
+                              {str(kDirectory, "=", dir.path()),
+                               str(kRendezvous, "=file:", meeting.path()), str(kKind, "=", kind)}));
   }
   for (const pid_t pid : pids) {
     int status = -1;
@@ -157,6 +173,18 @@ TEST(ProcessRanks, DivideAModelAsThreadsDo) {
   EXPECT_TRUE(contains(threads[0], "48 samples")) << threads[0];
   EXPECT_TRUE(contains(threads[1], "\n0 samples")) << threads[1];
   EXPECT_EQ(in_processes("RunsAPart"), threads);
+#else
+  GTEST_SKIP() << "librl_gloo.so is not built (RL_GLOO, libgloo-dev)";
+#endif
+}
+
+TEST(ProcessRanks, DivideRowsAsThreadsDo) {
+#ifdef RL_GLOO_BESIDE
+  const TempDir dir;
+  for (const char* kind : {"all_gather", "ulysses", "ring"}) {
+    SCOPED_TRACE(kind);
+    EXPECT_EQ(in_processes("TrainsRows", kind), in_threads(context_options(dir, kind), train));
+  }
 #else
   GTEST_SKIP() << "librl_gloo.so is not built (RL_GLOO, libgloo-dev)";
 #endif

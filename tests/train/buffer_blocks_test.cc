@@ -82,7 +82,7 @@ TEST(WorkspaceBlocks, ARankHasRoomForTheBlocksOfItsOwnRows) {
     o.context = {4, kind};
     EXPECT_EQ(all_kv_blocks(shape, o), (1600 + 8 * 31) / 16 + 1);
     EXPECT_EQ(own_kv_blocks(shape, o), (416 + 8 * 31) / 16 + 1);
-    EXPECT_EQ(max_samples(o), 8);
+    EXPECT_EQ(max_samples(o, 16), 8);
     const bool ring = kind == ContextKind::kRing;
     EXPECT_EQ(pool_kv_blocks(shape, o), ring ? own_kv_blocks(shape, o) : all_kv_blocks(shape, o));
     BatchLimits limits = train_limits(shape, o);
@@ -92,7 +92,14 @@ TEST(WorkspaceBlocks, ARankHasRoomForTheBlocksOfItsOwnRows) {
   }
   o.context = {4};
   EXPECT_EQ(pool_kv_blocks(shape, o), all_kv_blocks(shape, o));
-  EXPECT_EQ(max_samples(o), 0);
+  EXPECT_EQ(max_samples(o, 16), 0);
+  o.batch.step_samples = 0;  // any number: a sixteenth of the rows, of a rank's in a ring
+  o.max_tokens = 16000;
+  o.context = {4, ContextKind::kUlysses};
+  EXPECT_EQ(max_samples(o, 16), 1000);
+  o.context.kind = ContextKind::kRing;
+  EXPECT_EQ(max_samples(o, 16), 4016 / 16);
+  EXPECT_EQ(own_kv_blocks(shape, o), (4016 + 4016 / 16 * 31) / 16 + 1);
 }
 
 TEST(WorkspaceBlocks, NoMoreBlocksThanRowsArePlanned) {

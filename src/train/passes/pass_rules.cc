@@ -44,7 +44,7 @@ PackRules training_rules(const StepOptions& o, const Model& model) {
           block_size,
           std::max<int64_t>(1, o.longest_sample() - 1),
           model.config().hidden,
-          max_samples(o)};
+          max_samples(o, block_size)};
 }
 
 SampleLimits forward_limits(const StepOptions& o, const Model& model, ForwardOf of) {

@@ -54,10 +54,11 @@ int64_t padding_blocks_in(const StepOptions& o, int64_t rows, int64_t block_size
   return kv_blocks_of(rows, block_size) + sequences + 1;
 }
 
-int64_t planned_samples(const StepOptions& o) {
+// Of a micro-batch, or of the part of it that has so many rows.
+int64_t planned_samples(const StepOptions& o, int64_t rows) {
   const BatchRules& b = o.batch;
   if (b.micro_batch_size != 0) return b.micro_batch_size;
-  return kv_sequences(o.train_rows(), minibatch_samples(b));
+  return kv_sequences(rows, minibatch_samples(b));
 }
 
 // The regions of ScoringBuffers, in the order of its members.
@@ -98,7 +99,7 @@ int64_t kv_sequences(int64_t rows, int64_t samples) {
 
 int64_t training_kv_blocks(const StepOptions& o, int64_t block_size) {
   const BatchRules& b = o.batch;
-  const int64_t rows = o.train_rows(), count = planned_samples(o);
+  const int64_t rows = o.train_rows(), count = planned_samples(o, rows);
   if (b.packed) return blocks_of_any(rows, count, block_size, b.shared_prefix);
   // One block more for each, as the padding after it begins a new block.
   const int64_t each = kv_blocks_of(b.padded(o.longest_rows()), block_size) + 1;
@@ -116,16 +117,18 @@ int64_t all_kv_blocks(const TrainShape& s, const StepOptions& o) {
   return training_kv_blocks(o, block_size) + padding_kv_blocks(o, block_size) + stand_in;
 }
 
-int64_t max_samples(const StepOptions& o) {
-  return o.context.in_ring() || o.context.by_heads() ? planned_samples(o) : 0;
+int64_t max_samples(const StepOptions& o, int64_t block_size) {
+  if (o.context.in_ring()) return planned_samples(o, o.own_train_rows(block_size));
+  return o.context.by_heads() ? planned_samples(o, o.train_rows()) : 0;
 }
 
 // All samples may have rows on one rank, with padding after each if they are not packed. A sequence
 // that is cut between ranks is cut at a block.
 int64_t own_kv_blocks(const TrainShape& s, const StepOptions& o) {
   const int64_t all = all_kv_blocks(s, o), block_size = s.kv.block_size();
-  if (!o.context.divides()) return all;
-  const int64_t rows = o.own_train_rows(block_size), count = planned_samples(o);
+  const int64_t count = max_samples(o, block_size);
+  if (count == 0) return all;
+  const int64_t rows = o.own_train_rows(block_size);
   const bool wide = o.batch.shared_prefix || !o.batch.packed;
   const int64_t own =
       blocks_of_any(rows, count, block_size, wide) + padding_blocks_in(o, rows, block_size);

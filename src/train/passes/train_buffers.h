@@ -30,9 +30,9 @@ int64_t all_kv_blocks(const TrainShape& shape, const StepOptions& options);
 // its own blocks alone.
 int64_t own_kv_blocks(const TrainShape& shape, const StepOptions& options);
 int64_t pool_kv_blocks(const TrainShape& shape, const StepOptions& options);
-// Most samples of a micro-batch; 0: any number. Those of ranks that have blocks of their own are
-// planned for no more.
-int64_t max_samples(const StepOptions& options);
+// Most samples of a micro-batch; 0: any number. The blocks of a rank's own rows are planned for no
+// more. In a ring, which is for long sequences, they follow from the rows of a rank.
+int64_t max_samples(const StepOptions& options, int64_t block_size);
 // The same for a forward-only pass over `rows` rows.
 int64_t forward_kv_blocks(const StepOptions& options, int64_t rows, int64_t block_size);
 // The number of sequences of a micro-batch that blocks are planned for: the samples of a pass if
