@@ -627,9 +627,9 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  *
  * With parallel.pipeline = S, parallel.data = D and C and T of these, rank r has stage
  * r / (D * C * T) of a model, and ranks of the same r / T % (D * C) have one model together. These
- * too make all calls that compute with it together, and what is said above of models, engines and
- * trainers of ranks that divide a model holds for them; they have no pipelines (RL_UNSUPPORTED). A
- * weight, or a piece of one, is on the stage that has its layer. rl_model_digest is of a rank's
+ * too make all calls that compute with it together, and what is said above of ranks that divide a
+ * model, and of their pipelines, holds for them: the first is that of stage 0 with the first part.
+ * A weight, or a piece of one, is on the stage that has its layer. rl_model_digest is of a rank's
  * weights.
  *
  * A batch that one rank refuses is refused by all, and nothing has changed. When the pipeline of a
@@ -3069,7 +3069,7 @@ typedef struct rl_transport {
   void* user_data;       /* what the functions below get */
   rl_destroy_fn destroy; /* ends user_data; may be NULL */
   uint32_t rank;         /* of this runtime, from 0 */
-  uint32_t num_ranks;    /* parallel.tensor * parallel.data */
+  uint32_t num_ranks;    /* of the run */
   rl_exchange_fn exchange;
   rl_abandon_fn abandon;
   rl_transport_describe_fn describe; /* may be NULL: codes are errno values */

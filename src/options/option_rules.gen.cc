@@ -924,11 +924,19 @@ constexpr OptionCondition kConditions_comm_backend_and_parallel_data[] = {
      "1", "", ""},
     {"parallel.tensor", OptionCondition::kIs,
      "1", "", ""},
+    {"parallel.pipeline", OptionCondition::kIs,
+     "1", "", ""},
 };
 constexpr OptionCondition kConditions_comm_backend_and_parallel_data_2[] = {
     {"comm.backend", OptionCondition::kIs,
      "nccl", "", ""},
     {"parallel.data", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_comm_backend_and_parallel_pipeline[] = {
+    {"comm.backend", OptionCondition::kIs,
+     "nccl", "", ""},
+    {"parallel.pipeline", OptionCondition::kIsNot,
      "1", "", ""},
 };
 constexpr OptionCondition kConditions_comm_backend_and_parallel_tensor[] = {
@@ -1445,12 +1453,6 @@ constexpr OptionCondition kConditions_parallel_pipeline_and_algo_objective_2[] =
     {"algo.objective", OptionCondition::kIs,
      "distill", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_pipeline_and_comm_backend[] = {
-    {"parallel.pipeline", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"comm.backend", OptionCondition::kIsNot,
-     "local", "", ""},
-};
 constexpr OptionCondition kConditions_parallel_pipeline_and_engine_preemption[] = {
     {"parallel.pipeline", OptionCondition::kIsNot,
      "1", "", ""},
@@ -1857,6 +1859,12 @@ constexpr OptionCondition kConditions_pipeline_record_path_and_parallel_data[] =
     {"parallel.data", OptionCondition::kIsNot,
      "1", "", ""},
 };
+constexpr OptionCondition kConditions_pipeline_record_path_and_parallel_pipeline[] = {
+    {"pipeline.record_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_record_path_and_parallel_tensor[] = {
     {"pipeline.record_path", OptionCondition::kChanged,
      "", "", ""},
@@ -1913,6 +1921,12 @@ constexpr OptionCondition kConditions_pipeline_replay_path_and_parallel_data[] =
     {"pipeline.replay_path", OptionCondition::kChanged,
      "", "", ""},
     {"parallel.data", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_replay_path_and_parallel_pipeline[] = {
+    {"pipeline.replay_path", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.pipeline", OptionCondition::kIsNot,
      "1", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_replay_path_and_parallel_tensor[] = {
@@ -2908,12 +2922,16 @@ constexpr OptionRule kRules[] = {
      "comm.backend is nccl, which is for GPUs, but ranks have none in this build: "
      "parallel.context is {parallel.context}"},
     {"comm.backend", "parallel.data",
-     kConditions_comm_backend_and_parallel_data, 4,
+     kConditions_comm_backend_and_parallel_data, 5,
      "comm.backend = {comm.backend} has no effect while parallel.data is {parallel.data}"},
     {"comm.backend", "parallel.data",
      kConditions_comm_backend_and_parallel_data_2, 2,
      "comm.backend is nccl, which is for GPUs, but ranks have none in this build: parallel.data "
      "is {parallel.data}"},
+    {"comm.backend", "parallel.pipeline",
+     kConditions_comm_backend_and_parallel_pipeline, 2,
+     "comm.backend is nccl, which is for GPUs, but ranks have none in this build: "
+     "parallel.pipeline is {parallel.pipeline}"},
     {"comm.backend", "parallel.tensor",
      kConditions_comm_backend_and_parallel_tensor, 2,
      "comm.backend is nccl, which is for GPUs, but ranks have none in this build: "
@@ -3226,10 +3244,6 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_pipeline_and_algo_objective_2, 2,
      "parallel.pipeline is {parallel.pipeline}, but the teacher of algo.objective = distill has "
      "no stages in this build"},
-    {"parallel.pipeline", "comm.backend",
-     kConditions_parallel_pipeline_and_comm_backend, 2,
-     "parallel.pipeline is {parallel.pipeline}, but in this build stages are threads of one "
-     "process, and comm.backend is {comm.backend}"},
     {"parallel.pipeline", "engine.preemption",
      kConditions_parallel_pipeline_and_engine_preemption, 2,
      "engine.preemption = swap has engine.swap_space_bytes for as many blocks as they hold, "
@@ -3484,6 +3498,10 @@ constexpr OptionRule kRules[] = {
     {"pipeline.record_path", "parallel.data",
      kConditions_pipeline_record_path_and_parallel_data, 2,
      "pipeline.record_path has the schedule of one rank, but parallel.data is {parallel.data}"},
+    {"pipeline.record_path", "parallel.pipeline",
+     kConditions_pipeline_record_path_and_parallel_pipeline, 2,
+     "pipeline.record_path has the schedule of one rank, but parallel.pipeline is "
+     "{parallel.pipeline}"},
     {"pipeline.record_path", "parallel.tensor",
      kConditions_pipeline_record_path_and_parallel_tensor, 2,
      "pipeline.record_path has the schedule of one rank, but parallel.tensor is {parallel.tensor}"},
@@ -3516,6 +3534,10 @@ constexpr OptionRule kRules[] = {
     {"pipeline.replay_path", "parallel.data",
      kConditions_pipeline_replay_path_and_parallel_data, 2,
      "pipeline.replay_path has the schedule of one rank, but parallel.data is {parallel.data}"},
+    {"pipeline.replay_path", "parallel.pipeline",
+     kConditions_pipeline_replay_path_and_parallel_pipeline, 2,
+     "pipeline.replay_path has the schedule of one rank, but parallel.pipeline is "
+     "{parallel.pipeline}"},
     {"pipeline.replay_path", "parallel.tensor",
      kConditions_pipeline_replay_path_and_parallel_tensor, 2,
      "pipeline.replay_path has the schedule of one rank, but parallel.tensor is {parallel.tensor}"},

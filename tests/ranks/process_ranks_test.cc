@@ -47,6 +47,12 @@ OptionSet context_options(const TempDir& dir, const std::string& kind) {
   return o;
 }
 
+// Ranks that have a stage each.
+OptionSet staged_options(const TempDir& dir) {
+  return options_with(dir, {"parallel.pipeline=2", "model.path=" + fixture_model("smollm2"),
+                            "trainer.max_tokens_per_device=48"});
+}
+
 OptionSet of_process(OptionSet options, int rank, const std::string& rendezvous) {
   options.set_text("comm.backend", "gloo");
   options.set_i64("comm.rank", rank);
@@ -103,6 +109,16 @@ TEST(ProcessRank, DISABLED_TrainsRows) {
 TEST(ProcessRank, DISABLED_RunsAPart) {
   const TempDir dir;
   be_rank(divided_options(dir), generate_and_train);
+}
+
+TEST(ProcessRank, DISABLED_TrainsAStage) {
+  const TempDir dir;
+  be_rank(staged_options(dir), train);
+}
+
+TEST(ProcessRank, DISABLED_RunsAStage) {
+  const TempDir dir;
+  be_rank(staged_options(dir), generate_and_train);
 }
 
 pid_t start_rank(const std::string& test, int rank, std::vector<std::string> own) {
@@ -185,6 +201,16 @@ TEST(ProcessRanks, DivideRowsAsThreadsDo) {
     SCOPED_TRACE(kind);
     EXPECT_EQ(in_processes("TrainsRows", kind), in_threads(context_options(dir, kind), train));
   }
+#else
+  GTEST_SKIP() << "librl_gloo.so is not built (RL_GLOO, libgloo-dev)";
+#endif
+}
+
+TEST(ProcessRanks, HaveStagesAsThreadsDo) {
+#ifdef RL_GLOO_BESIDE
+  const TempDir dir;
+  EXPECT_EQ(in_processes("TrainsAStage"), in_threads(staged_options(dir), train));
+  EXPECT_EQ(in_processes("RunsAStage"), in_threads(staged_options(dir), generate_and_train));
 #else
   GTEST_SKIP() << "librl_gloo.so is not built (RL_GLOO, libgloo-dev)";
 #endif

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,6 +47,45 @@ inline std::vector<RankRun> run_pipelines(
     out[rank] = run_pipeline(options, std::move(runtime), prepare);
   });
   return out;
+}
+
+// Metrics of all steps without those of times, of what each rank holds or exchanges, and of what a
+// host was late for.
+inline std::string common_steps(const RankRun& rank) {
+  std::string out;
+  for (const MetricList& step : rank.log.steps) {
+    MetricList common;
+    for (const Metric& m : step.without_times()) {
+      const bool own = m.name.starts_with("comm/") || m.name.starts_with("perf/") ||
+                       m.name.starts_with("rollout/kv") || m.name == "pipeline/refused_scores";
+      if (!own) common.set(m.name, m.value);
+    }
+    out += common.to_json() + "\n";
+  }
+  return out;
+}
+
+using Samples = std::map<std::pair<uint64_t, uint32_t>, std::vector<int32_t>>;
+
+inline Samples samples_of(const std::vector<RankRun>& ranks) {
+  Samples out;
+  for (const RankRun& rank : ranks) {
+    for (const SamplePtr& s : rank.log.samples) {
+      if (s->purpose == Purpose::kEval) continue;
+      EXPECT_TRUE(out.emplace(std::pair(s->ordinal, s->slot), s->ids).second);
+    }
+  }
+  return out;
+}
+
+// Of a checkpoint.
+inline void expect_same_files(const std::string& one, const std::string& other) {
+  for (const char* name : {"masters.safetensors", "first_moments.safetensors",
+                           "second_moments.safetensors", "hf_model/model.safetensors"}) {
+    EXPECT_EQ(read_text_file(real_fs(), one + "/" + name, 1 << 26),
+              read_text_file(real_fs(), other + "/" + name, 1 << 26))
+        << name;
+  }
 }
 
 }  // namespace rl::testing

@@ -270,16 +270,5 @@ TEST(StageSessions, LayersThatCannotBeDividedAreRefused) {
   EXPECT_TRUE(contains(e.message, "2 layers")) << e.message;
 }
 
-TEST(StageSessions, APipelineIsRefused) {
-  const TempDir dir;
-  const OptionSet o = options_of(dir, 2);
-  run_ranks(make_ranks(o), [&](std::shared_ptr<Runtime> runtime) {
-    const auto model = LoadedModel::open(runtime, o, PlanUse::kPipeline);
-    const Error e =
-        expect_error(Code::kUnsupported, [&] { check_for_use(*model, o, PlanUse::kPipeline); });
-    EXPECT_EQ(e.key, "parallel.pipeline");
-  });
-}
-
 }  // namespace
 }  // namespace rl::testing

@@ -31,35 +31,6 @@ OptionSet options_of(const TempDir& dir, int tensor, int data = 1,
   return divided(tiny_options(dir), tensor, data, assignments);
 }
 
-// Metrics of all steps without those of times, of what each rank holds or exchanges, and of what a
-// host was late for.
-std::string common_steps(const RankRun& rank) {
-  std::string out;
-  for (const MetricList& step : rank.log.steps) {
-    MetricList common;
-    for (const Metric& m : step.without_times()) {
-      const bool own = m.name.starts_with("comm/") || m.name.starts_with("perf/") ||
-                       m.name.starts_with("rollout/kv") || m.name == "pipeline/refused_scores";
-      if (!own) common.set(m.name, m.value);
-    }
-    out += common.to_json() + "\n";
-  }
-  return out;
-}
-
-using Samples = std::map<std::pair<uint64_t, uint32_t>, std::vector<int32_t>>;
-
-Samples samples_of(const std::vector<RankRun>& ranks) {
-  Samples out;
-  for (const RankRun& rank : ranks) {
-    for (const SamplePtr& s : rank.log.samples) {
-      if (s->purpose == Purpose::kEval) continue;
-      EXPECT_TRUE(out.emplace(std::pair(s->ordinal, s->slot), s->ids).second);
-    }
-  }
-  return out;
-}
-
 // A run of a rank for each part, and one of ranks that have all parts.
 struct Both {
   std::vector<RankRun> divided, whole;
@@ -209,16 +180,6 @@ OptionSet saving(const TempDir& dir, int tensor, int data, int steps, const std:
   o.set_i64("pipeline.total_steps", steps);
   if (!resume.empty()) o.set_string("checkpoint.resume", resume);
   return o;
-}
-
-// Of a checkpoint.
-void expect_same_files(const std::string& one, const std::string& other) {
-  for (const char* name : {"masters.safetensors", "first_moments.safetensors",
-                           "second_moments.safetensors", "hf_model/model.safetensors"}) {
-    EXPECT_EQ(read_text_file(real_fs(), one + "/" + name, 1 << 26),
-              read_text_file(real_fs(), other + "/" + name, 1 << 26))
-        << name;
-  }
 }
 
 TEST(TensorRuns, SaveWhatOneRankSavesAndResume) {

@@ -80,7 +80,8 @@ class Checkpoints {
 
   // Ranks that divide the model write it again: the others do not know what the first has.
   bool is_written(const RunState& boundary) const {
-    return last_step_ == boundary.step && control_.settings().parallel.tensor == 1;
+    const ParallelSettings& parallel = control_.settings().parallel;
+    return last_step_ == boundary.step && parallel.tensor * parallel.pipeline == 1;
   }
   bool writes() const { return model_.runtime().ranks().rank() == 0; }
   void give_parts(PolicyUpdate& update, const RunState& boundary, const Due& due);

@@ -35,7 +35,7 @@ struct Pipeline::Impl {
   Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given);
 
   void require_custom_algorithms() const;
-  void require_first_rank(const char* does, int64_t ranks = 1) const;
+  void require_first_rank(const char* does, bool with_partners = false) const;
   void require_no_partners() const;
   void require_whole_states() const;
   std::unique_ptr<ComputeLease> wait_to_compute();

@@ -54,7 +54,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       rollout({control, *model, phases, prompts, scoring, generation, progress}),
       training(evaluation, rollout) {
   const auto apply = [this](const ScheduledEvent& input) { scoring.apply(input); };
-  control.share(SharedInputs(runtime.tensor_ranks()), apply);
+  control.share(SharedInputs(runtime.tensor_ranks(), runtime.stage_ranks()), apply);
   RunState& state = progress.boundary;
   if (const std::optional<RunState> found = checkpoints.find(phases.update())) {
     state = *found;
@@ -71,23 +71,23 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
   files.open(state.step);
 }
 
-// ranks: how many do it, from rank 0 on.
-void Pipeline::Impl::require_first_rank(const char* does, int64_t ranks) const {
+// with_partners: the ranks that divide its model with rank 0 do it too.
+void Pipeline::Impl::require_first_rank(const char* does, bool with_partners) const {
   const int rank = runtime.ranks().rank();
-  if (rank < ranks) return;
+  if (rank == 0 || (with_partners && runtime.data_ranks().rank() == 0)) return;
   throw Error(Code::kFailedPrecondition, str("rank 0 ", does, " for all, and this is rank ", rank))
       .with_location(str("rank ", rank));
 }
 
 // Ranks that divide a model come to checkpoints of the loop that are due after a step alone.
 void Pipeline::Impl::require_no_partners() const {
-  const int64_t ranks = settings.parallel.tensor;
-  if (ranks == 1) return;
+  if (settings.parallel.tensor == 1 && settings.parallel.pipeline == 1) return;
+  const char* const axis = partner_axis_of(settings);
   throw Error(Code::kUnsupported,
-              str("parallel.tensor is ", ranks,
+              str(axis, " is ", settings.set.get_text(axis),
                   ", so the checkpoints of a pipeline that runs are those of "
                   "checkpoint.every_steps; once all have ended their ranks make one together"))
-      .with_key("parallel.tensor")
+      .with_key(axis)
       .with_other_key("checkpoint.every_steps");
 }
 

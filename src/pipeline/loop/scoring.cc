@@ -66,13 +66,15 @@ void Scoring::apply(const ScheduledEvent& input) {
 void Scoring::refuse_on_other_ranks() const {
   if (!control_.follows()) return;
   Runtime& runtime = model_.runtime();
-  const int rank = runtime.ranks().rank(), first = rank - runtime.tensor_ranks().rank();
+  const int rank = runtime.ranks().rank();
+  const ParallelSettings& parallel = control_.settings().parallel;
+  const int64_t of_stage = parallel.tensor * parallel.context * parallel.data;
   throw Error(Code::kFailedPrecondition,
-              str("rank ", first,
+              str("rank ", rank % of_stage - runtime.tensor_ranks().rank(),
                   " is given the scores and replies of the ranks that divide its "
                   "model, and this is rank ",
                   rank))
-      .with_key("parallel.tensor")
+      .with_key(partner_axis_of(control_.settings()))
       .with_location(str("rank ", rank));
 }
 

@@ -73,7 +73,8 @@ Settings settings_of_rank(const Settings& settings, int rank) {
   own.buffer.record_dir = "";
   own.profiler.timeline.enable = false;
   own.profiler.timeline.dir = "";
-  if (rank < own.parallel.tensor) return own;
+  const ParallelSettings& parallel = own.parallel;
+  if (rank / parallel.tensor % (parallel.data * parallel.context) == 0) return own;
   own.eval.path = "";
   own.eval.every_steps = 0;
   if (own.parallel.zero_stage == 0) own.checkpoint.every_steps = 0;

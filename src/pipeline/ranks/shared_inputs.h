@@ -2,9 +2,13 @@
 // and is given scores and replies; the others are given the same at the same places of their loops,
 // so that all do the same and make the same calls. The loop's thread alone uses it.
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "model/ranks/stage_ranks.h"
 #include "model/ranks/tensor_ranks.h"
+#include "pipeline/config/settings.gen.h"
 #include "pipeline/schedule/schedule_event.h"
 
 namespace rl {
@@ -17,17 +21,33 @@ class SharedInputs {
     std::vector<ScheduledEvent> inputs;  // of the first rank, in order
   };
 
-  explicit SharedInputs(const TensorRanks& ranks) : ranks_(ranks) {}
+  // Those that have the other parts of this rank's layers, and those with its part of the other
+  // stages.
+  explicit SharedInputs(const TensorRanks& parts, const StageRanks& stages = {})
+      : parts_(parts), stages_(stages) {}
 
-  bool alone() const { return ranks_.size() == 1; }
-  bool leads() const { return ranks_.rank() == 0; }
+  bool alone() const { return parts_.size() == 1 && stages_.alone(); }
+  // The first part of the first stage.
+  bool leads() const { return parts_.rank() == 0 && stages_.rank() == 0; }
   // What all ranks together have: the ranks call it together.
   Round exchange(const Round& own) const;
   // Whether one of them says so; together, too.
   bool any(bool own) const;
 
  private:
-  const TensorRanks ranks_;
+  struct Message {
+    uint64_t bytes = 0;  // of the first rank's document
+    uint64_t stop = 0, evaluate = 0;
+  };
+  Message gather(const Message& own) const;
+  void broadcast(std::vector<std::byte>& document) const;
+
+  const TensorRanks parts_;
+  const StageRanks stages_;
 };
+
+// The key of an axis whose ranks divide a model, for errors: parallel.tensor, or parallel.pipeline
+// where that is 1.
+const char* partner_axis_of(const Settings& settings);
 
 }  // namespace rl

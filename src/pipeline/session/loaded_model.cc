@@ -10,6 +10,7 @@
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/config/runtime_options.h"
+#include "pipeline/ranks/shared_inputs.h"
 #include "pipeline/session/model_forward.h"
 #include "pipeline/session/run_rules.h"
 #include "text/chat_request.h"
@@ -244,10 +245,11 @@ void LoadedModel::with_steady_weights(FunctionRef<void()> read) const {
 // own.
 void LoadedModel::require_no_loop() const {
   const std::lock_guard lock(use_mutex_);
-  if (run_ == nullptr || model_->tensor_ranks().size() == 1) return;
+  const ParallelSettings& parallel = runtime_->settings().parallel;
+  if (run_ == nullptr || parallel.tensor * parallel.pipeline == 1) return;
   throw Error(Code::kBusy, str("the model is in use by ", run_,
                                ", and the ranks that divide it save it together"))
-      .with_key("parallel.tensor");
+      .with_key(partner_axis_of(runtime_->settings()));
 }
 
 void LoadedModel::save(const std::string& dir, Dtype dtype, bool replace_existing) const {

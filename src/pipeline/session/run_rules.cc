@@ -130,15 +130,6 @@ void refuse_own_engine(const OptionSet& options, Violations& violations) {
 // ordinals each, and none is replaced.
 void refuse_with_ranks(const Settings& settings, Violations& violations) {
   const ParallelSettings& parallel = settings.parallel;
-  if (parallel.pipeline > 1) {
-    violations.add(Error(Code::kUnsupported,
-                         str("parallel.pipeline is ", parallel.pipeline,
-                             ", but the loops of pipelines have no stages in this build; trainers "
-                             "of a host's own loop do"))
-                       .with_key("parallel.pipeline")
-                       .with_expected("1"));
-  }
-  const int64_t ranks = parallel.data * parallel.context * parallel.tensor;
   const char* const axis = rank_axis_of(settings);
   const auto refuse = [&](const char* key, const char* why) {
     violations.add(
@@ -146,7 +137,7 @@ void refuse_with_ranks(const Settings& settings, Violations& violations) {
             .with_key(key)
             .with_other_key(axis));
   };
-  if (ranks > 1 && settings.data.path.empty()) {
+  if (rank_count_of(settings) > 1 && settings.data.path.empty()) {
     refuse("data.path", "data.path is empty: ranks draw their prompts from one file");
   }
   if (parallel.data == 1 && parallel.context == 1) return;

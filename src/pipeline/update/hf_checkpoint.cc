@@ -36,14 +36,14 @@ void add_hf_model(const LoadedModel& loaded, CheckpointDraft& draft) {
   if (!draft.meta.contents.hf_model) return;
   SaveOptions options = loaded.save_options();
   options.dtype = Dtype::kF32;
-  if (loaded.model().tensor_ranks().size() > 1) {
+  if (loaded.model().tensor_ranks().size() > 1 || !loaded.model().stage_ranks().alone()) {
     draft.save_model = [&model = loaded.model(), options = std::move(options),
                         whole = std::make_shared<WholeTensors>(loaded.model())](
                            FileSystem& fs, const std::string& dir) {
       const auto reader = [&](const TensorInfo& tensor, int64_t first_row, std::span<float> out) {
         whole->read(tensor, first_row, out);
       };
-      save_hf_directory(fs, dir, model.config(), reader, options);
+      save_hf_directory(fs, dir, model.whole_config(), reader, options);
     };
     return;
   }
