@@ -378,11 +378,6 @@ int64_t StoreConsumer::drop(const DropRule& rule) {
   return dropped;
 }
 
-bool StoreConsumer::has_deferred() const {
-  const std::lock_guard lock(mutex_);
-  return !deferred_.empty();
-}
-
 StoreCounts StoreConsumer::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;

@@ -62,9 +62,6 @@ class StoreConsumer {
   void close() { waiting_.close(); }
   bool closed() const { return waiting_.closed(); }
 
-  // Whether groups wait behind others of their ordinal, which are of another instance: a batch has
-  // an ordinal once.
-  bool has_deferred() const;
   BufferCounts buffer_counts() const { return waiting_.counts(); }
   StoreCounts counts() const;
 
