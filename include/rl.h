@@ -2982,7 +2982,8 @@ typedef void (*rl_store_describe_fn)(void* user_data, int32_t code, char* text, 
  * (rl_buffer_create_stored), such as a queue. It may deliver a group several times, and in any
  * order. A group is the bytes of a buffer file, and is checked when it comes back. The book is a
  * small document: which groups were trained. Every failure becomes RL_IO, with the code as
- * rl_error_system_code. */
+ * rl_error_system_code. With buffer.store_lease_ns the book is also read and written on a thread of
+ * the library. */
 typedef struct rl_store {
   size_t struct_size;
   void* user_data;       /* what the functions below get */
@@ -3015,11 +3016,39 @@ RL_API void rl_store_init(rl_store* store, size_t size);
  * training step a batch is, rl_buffer_acknowledge that the weights of a step are durable. Instance
  * and ordinal say which group it is, whatever its attempt; one that comes again is dropped and
  * counted. A trainer that starts again calls rl_buffer_resume before anything else. One that begins
- * to take ends the takes of others: RL_FAILED_PRECONDITION for them from then on.
+ * to take ends the takes of others: RL_FAILED_PRECONDITION for them from then on. With
+ * buffer.store_lease_ns it waits for them instead: while another process has the lease of the store
+ * rl_buffer_take gives nothing, and rl_buffer_resume and rl_buffer_acknowledge are RL_BUSY; whoever
+ * lost it, since it could not write to the store for so long, is RL_FAILED_PRECONDITION.
  *
  * Such a buffer refuses rl_buffer_save and rl_buffer_set_queue (RL_UNSUPPORTED). Thread: any. */
 RL_API rl_status rl_buffer_create_stored(const rl_options* options, uint64_t max_samples,
                                          const rl_store* store, rl_buffer** out, rl_error** err);
+
+/* Creates a pipeline as rl_pipeline_create does, over a store: one half of a run, as pipeline.role
+ * says. One of role rollout generates and scores samples and puts each complete group into the
+ * store; one of role train takes groups from it, each once, and trains on them. They may be
+ * pipelines of two processes, and each may end at any moment and start again. options and store may
+ * be NULL: the options are then those of the model, and the store the directory buffer.store_path,
+ * as for rl_pipeline_create. Both stores, or none, are RL_CONFLICT, and so is a store with
+ * pipeline.role = both. Other errors are those of rl_pipeline_create.
+ *
+ * Weights go the other way as checkpoints: role rollout takes up those of pipeline.weights_dir, the
+ * checkpoint.dir of role train, whose groups leave the store with the checkpoint of their step.
+ * Role rollout draws no group that might become older than pipeline.max_staleness allows before it
+ * is trained on; one that did, because several pipelines generate or one was killed, is dropped as
+ * RL_DROP_STALE by role train. With role rollout several have each a runtime.instance and a
+ * runtime.seed of their own, and their share of pipeline.prompts_per_step.
+ *
+ * A pipeline of role train has no score events; it starts as rl_buffer_resume says, and its loop
+ * ends with RL_FAILED_PRECONDITION once another one takes from the store. One of role rollout has
+ * no step events: events of engines (engine.stats_interval_ns) have its metrics, and in
+ * rl_pipeline_stats step is that of the weights that it took up last, and trained and
+ * prompts_trained count what the store has. It runs until those weights have pipeline.total_steps
+ * steps, or rl_pipeline_stop. RL_IO when the store fails. Thread: any. */
+RL_API rl_status rl_pipeline_create_stored(rl_model* model, const rl_options* options,
+                                           const rl_store* store, rl_pipeline** out,
+                                           rl_error** err);
 
 /* Messages that a rank sends and receives, at most one to and one from each other rank. */
 typedef struct rl_exchange {

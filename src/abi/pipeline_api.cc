@@ -2,6 +2,8 @@
 #include "abi/arguments.h"
 #include "abi/bytes.h"
 #include "abi/guard.h"
+#include "abi/host/host_service.h"
+#include "abi/host/host_store.h"
 #include "abi/model_parts.h"
 
 using namespace rl;
@@ -77,6 +79,20 @@ extern "C" {
 rl_status rl_pipeline_create(rl_model* model, const rl_options* options, rl_pipeline** out,
                              rl_error** err) {
   return create_on_model<Pipeline>(model, options, PlanUse::kPipeline, out, err);
+}
+
+rl_status rl_pipeline_create_stored(rl_model* model, const rl_options* options,
+                                    const rl_store* store, rl_pipeline** out, rl_error** err) {
+  UserData user = user_data_of(store);
+  clear(out);
+  return guarded(err, model, [&] {
+    std::shared_ptr<ExperienceStore> hosted = host_store(store, std::move(user));
+    const auto owner = use(model, "model");
+    const Settings settings = options_or(options, owner->options());
+    require(out, "out");
+    owner->require_use(PlanUse::kPipeline);
+    *out = issue<rl_pipeline>(std::make_shared<Pipeline>(owner, settings, std::move(hosted)));
+  });
 }
 
 void rl_pipeline_destroy(rl_pipeline* pipeline) {

@@ -5,7 +5,9 @@
 #include <limits>
 #include <utility>
 
+#include "buffer/store_lease.h"
 #include "buffer/unit_files.h"
+#include "core/hash.h"
 
 namespace rl {
 namespace {
@@ -19,7 +21,10 @@ std::string read_all(FileSystem& fs, const std::string& path) {
 }  // namespace
 
 DirectoryStore::DirectoryStore(Files files, std::string dir, int64_t num_units)
-    : files_(std::move(files)), dir_(std::move(dir)), num_units_(num_units) {}
+    : files_(std::move(files)),
+      dir_(std::move(dir)),
+      num_units_(num_units),
+      writer_(hex64(new_lease_holder())) {}
 
 std::string DirectoryStore::path(const char* state, const std::string& token) const {
   return str(dir_, "/", state, "/", token);
@@ -91,10 +96,14 @@ std::string DirectoryStore::read_book() {
   return fs->exists(book_place()) ? read_all(*fs, book_place()) : std::string();
 }
 
+// Of two processes that write at once each has a file of its own until it takes the name.
 void DirectoryStore::write_book(std::string_view book) {
   const std::shared_ptr<FileSystem> fs = files_();
   fs->make_directories(dir_);
-  write_file_atomically(*fs, book_place(), book);
+  const std::string own = str(book_place(), ".", writer_);
+  write_file_atomically(*fs, own, book);
+  fs->rename(own, book_place());
+  fs->sync_directory(dir_);
 }
 
 }  // namespace rl

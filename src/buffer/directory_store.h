@@ -1,7 +1,8 @@
 // A store in a directory that processes share: every group is a buffer file of its own
 // (docs/buffer_format.md), which appears by one rename, complete and synced, in DIR/ready, and
 // moves by renames: to DIR/claimed when it is claimed, back by recover, to DIR/damaged when it
-// cannot be read. It is removed when it is acknowledged. The book is DIR/book. Groups are spread
+// cannot be read. It is removed when it is acknowledged. The book is DIR/book; a process that is
+// killed as it writes one may leave DIR/book.NUMBER, which nobody reads. Groups are spread
 // over directories, the units, by ordinal; one that claims looks at all that are there.
 #pragma once
 #include <functional>
@@ -41,6 +42,7 @@ class DirectoryStore final : public ExperienceStore {
   const Files files_;
   const std::string dir_;
   const int64_t num_units_;
+  const std::string writer_;  // part of the name of a book that is being written
 };
 
 }  // namespace rl

@@ -186,18 +186,27 @@ std::vector<SamplePtr> ExperienceBuffer::take(const TakeRule& rule, int64_t time
   return take_locked(rule);
 }
 
+std::vector<ExperienceBuffer::Groups::iterator> ExperienceBuffer::choose_locked(
+    const TakeRule& rule, int64_t count) {
+  std::vector<Groups::iterator> whole;
+  for (auto it = groups_.begin(); it != groups_.end(); ++it) {
+    if (is_whole(it->second)) whole.push_back(it);
+  }
+  if (rule.oldest_first) {
+    std::ranges::stable_sort(whole, {}, [](const auto& it) { return it->second.oldest; });
+  }
+  if (rule.newest_first) whole.erase(whole.begin(), whole.end() - count);
+  whole.resize(static_cast<size_t>(count));
+  std::ranges::sort(whole, {}, [](const auto& it) { return it->first; });
+  return whole;
+}
+
 std::vector<SamplePtr> ExperienceBuffer::take_locked(const TakeRule& rule) {
   const int64_t whole = counts_.whole_groups, count = std::min(rule.max_groups, whole);
-  int64_t skipped = rule.newest_first ? whole - count : 0, left = count;
   std::vector<SamplePtr> out;
   // If memory runs out here, nothing is lost.
   out.reserve(static_cast<size_t>(count * group_size_));
-  std::vector<Groups::iterator> taken;
-  for (auto it = groups_.begin(); left > 0; ++it) {
-    if (!is_whole(it->second) || skipped-- > 0) continue;
-    taken.push_back(it);
-    --left;
-  }
+  const std::vector<Groups::iterator> taken = choose_locked(rule, count);
   for (const auto& it : taken) load_locked(it->first, it->second);
   for (const auto& it : taken) remove_file(it->first, it->second);
   for (const auto& it : taken) {

@@ -28,6 +28,7 @@ struct TakeRule {
   int64_t max_groups = std::numeric_limits<int64_t>::max();
   bool newest_first = false;  // highest ordinals first
   uint64_t min_version = 0;   // groups with an older version are removed instead
+  bool oldest_first = false;  // lowest versions first, of equal ones the lowest ordinals
 };
 
 // Which groups are dropped, complete or not: those that fulfil every condition.
@@ -128,6 +129,8 @@ class ExperienceBuffer {
   // reason.
   template <typename F>
   int64_t remove_locked(F refuse, DropReason reason);
+  // The complete groups that a rule takes first, by ordinal.
+  std::vector<Groups::iterator> choose_locked(const TakeRule& rule, int64_t count);
   std::vector<SamplePtr> take_locked(const TakeRule& rule);
   // There were so many complete groups before the change.
   void tell(int64_t whole_before) const;

@@ -54,6 +54,15 @@ bool StoreBook::is_done(const GroupKey& key) const {
   return after != instance->second.begin() && key.ordinal < std::prev(after)->second;
 }
 
+StoreBook::LastTaken StoreBook::last_taken(uint64_t instance) const {
+  LastTaken last;
+  for (const auto& [key, step] : taken_) {
+    if (step > last.step) last = {step, 0};
+    last.groups += step == last.step && key.instance == instance;
+  }
+  return last;
+}
+
 std::string StoreBook::taken_steps() const {
   uint64_t first = std::numeric_limits<uint64_t>::max(), last = 0;
   for (const auto& [key, step] : taken_) {
@@ -103,7 +112,8 @@ std::string StoreBook::encode() const {
     taken.insert(taken.end(), {key.instance, key.ordinal, step});
   }
   flatbuffers::FlatBufferBuilder builder;
-  const auto root = fb::CreateStoreBookDirect(builder, opening, step_, &done, &taken);
+  const auto root = fb::CreateStoreBookDirect(builder, opening, step_, &done, &taken, lease.holder,
+                                              lease.beat, lease.ns);
   builder.Finish(root, std::string(kBookKind).c_str());
   MemoryOutput out;
   FrameWriter frames(out, kMinCompressionLevel);
@@ -123,6 +133,7 @@ StoreBook StoreBook::decode(std::string_view bytes, const std::string& place) {
   const fb::StoreBook& from = verified(frame->document, where);
   StoreBook book;
   book.opening = from.opening();
+  book.lease = {from.holder(), from.beat(), from.lease_ns()};
   book.step_ = from.step();
   const size_t num_runs = num_entries(from.done(), "done", where);
   for (size_t i = 0; i < num_runs; ++i) {

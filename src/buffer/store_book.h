@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "buffer/experience_store.h"
+#include "buffer/store_lease.h"
 
 namespace rl {
 
@@ -19,11 +20,18 @@ inline constexpr std::string_view kBookKind = "RLSB";
 class StoreBook {
  public:
   uint64_t opening = 0;  // how often a buffer began to take
+  StoreLease lease;      // of the one that began last
 
   uint64_t step() const { return step_; }  // the last that was acknowledged
   bool is_done(const GroupKey& key) const;
   bool is_taken(const GroupKey& key) const { return taken_.contains(key); }
   bool has_taken() const { return !taken_.empty(); }
+  // The last step that groups were taken for, and how many of an instance; zeros if none are.
+  struct LastTaken {
+    uint64_t step = 0;
+    int64_t groups = 0;
+  };
+  LastTaken last_taken(uint64_t instance) const;
   // The steps that groups were taken for, from..to.
   std::string taken_steps() const;
 

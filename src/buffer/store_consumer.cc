@@ -7,6 +7,7 @@
 #include <chrono>
 #include <iterator>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "buffer/batch_bytes.h"
@@ -15,8 +16,9 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kPollNs = 10'000'000;  // between two looks at the store
-constexpr int kInstanceBit = 48;         // of a sample's id, from which runtime.instance begins
+constexpr int64_t kPollNs = 10'000'000;    // between two looks at the store
+constexpr int64_t kSettleNs = 50'000'000;  // most to wait for another one that begins at once
+constexpr int kInstanceBit = 48;           // of a sample's id, from which runtime.instance begins
 
 [[noreturn]] void refuse_group(const std::string& place, const std::string& what) {
   throw Error(Code::kDataLoss, str(place, ": ", what)).with_location(place);
@@ -66,40 +68,104 @@ std::vector<SamplePtr> decode_stored_group(std::string_view bytes, const std::st
 }
 
 StoreConsumer::StoreConsumer(std::shared_ptr<ExperienceStore> store, int64_t group_size,
-                             int64_t capacity, bool needs_scores)
+                             int64_t capacity, bool needs_scores, int64_t lease_ns)
     : store_(std::move(store)),
       group_size_(group_size),
-      waiting_(group_size, capacity, needs_scores) {
+      waiting_(group_size, capacity, needs_scores),
+      lease_ns_(lease_ns) {
   waiting_.observe(removals_);
 }
 
-// The number of the opening fences off a process that took before.
-void StoreConsumer::open() {
-  if (open_) return;
+StoreConsumer::~StoreConsumer() {
+  keeper_.reset();
+  release();
+}
+
+// The number of the opening fences off a process that took before. Of two that begin at once after
+// a lease has lapsed the one that wrote first finds the other's number.
+bool StoreConsumer::open() {
+  if (open_) return true;
   const std::string bytes = store_->read_book();
   StoreBook book = bytes.empty() ? StoreBook() : StoreBook::decode(bytes, store_->book_place());
+  const int64_t now = now_ns();
+  if (!others_.is_over(book.lease, now)) return false;
   ++book.opening;
+  book.lease = {};
+  if (lease_ns_ > 0) book.lease = {new_lease_holder(), 1, static_cast<uint64_t>(lease_ns_)};
   store_->write_book(book.encode());
-  store_->recover();
   book_ = std::move(book);
+  renewed_ns_ = now;
+  if (lease_ns_ > 0) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(lease_ns_ / 8, kSettleNs)));
+    if (!is_current()) return false;
+  }
+  store_->recover();
   in_doubt_ = book_.has_taken();
+  if (lease_ns_ > 0) keeper_ = std::make_unique<LeaseKeeper>(lease_ns_ / 4, [this] { renew(); });
   open_ = true;
+  return true;
+}
+
+void StoreConsumer::require_open() {
+  if (open()) return;
+  throw Error(Code::kBusy, str(store_->book_place(),
+                               ": another process has the lease of this store, and writes to it"))
+      .with_location(store_->book_place());
+}
+
+// Whether the book is of this opening.
+bool StoreConsumer::is_current() const {
+  const StoreBook now = StoreBook::decode(store_->read_book(), store_->book_place());
+  return now.opening == book_.opening && now.lease.holder == book_.lease.holder;
 }
 
 void StoreConsumer::require_current() const {
-  const StoreBook now = StoreBook::decode(store_->read_book(), store_->book_place());
-  if (now.opening == book_.opening) return;
-  throw Error(Code::kFailedPrecondition, str(store_->book_place(),
-                                             ": another process takes from this store since; this "
-                                             "buffer is opening ",
-                                             book_.opening, ", and there is opening ", now.opening))
+  if (lease_ns_ > 0 && now_ns() - renewed_ns_ > lease_ns_) {
+    throw Error(Code::kFailedPrecondition,
+                str(store_->book_place(),
+                    ": the lease of this buffer has lapsed: it wrote nothing "
+                    "for more than ",
+                    lease_ns_, " ns"))
+        .with_key("buffer.store_lease_ns")
+        .with_location(store_->book_place());
+  }
+  if (is_current()) return;
+  throw Error(
+      Code::kFailedPrecondition,
+      str(store_->book_place(),
+          ": another process takes from this store since; this buffer is opening ", book_.opening))
       .with_location(store_->book_place());
 }
 
 void StoreConsumer::write(StoreBook&& next) {
+  const int64_t now = now_ns();
   require_current();
+  ++next.lease.beat;
   store_->write_book(next.encode());
   book_ = std::move(next);
+  renewed_ns_ = now;
+}
+
+// A failure shows when the lease lapses, or with the next write.
+void StoreConsumer::renew() noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    write(StoreBook(book_));
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+void StoreConsumer::release() noexcept {
+  if (!open_ || lease_ns_ == 0) return;
+  try {
+    StoreBook next = book_;
+    next.lease.holder = 0;
+    require_current();
+    store_->write_book(next.encode());
+  } catch (const std::exception&) {
+    return;  // it lapses
+  }
 }
 
 void StoreConsumer::drop_duplicate(const GroupKey& key, const StoredGroup& group) {
@@ -148,6 +214,7 @@ void StoreConsumer::fetch() {
   if (room > 0) {
     try {
       for (StoredGroup& group : store_->claim(room)) groups.push_back(std::move(group));
+      give_up_if_fenced();
     } catch (...) {
       deferred_ = std::move(groups);
       throw;
@@ -162,6 +229,13 @@ void StoreConsumer::fetch() {
       throw;
     }
   }
+}
+
+// Another one has begun to take since the last look, and these groups are its own.
+void StoreConsumer::give_up_if_fenced() {
+  if (is_current()) return;
+  store_->recover();
+  require_current();
 }
 
 // What the store need not keep. A failure is tried again later.
@@ -227,7 +301,8 @@ void StoreConsumer::require_later(uint64_t step) const {
 // After an error the batch waits again.
 std::vector<SamplePtr> StoreConsumer::take_now(const TakeRule& rule, uint64_t step) {
   const std::lock_guard lock(mutex_);
-  open();
+  if (!open()) return {};
+  require_current();
   require_settled();
   require_later(step);
   settle();
@@ -257,7 +332,7 @@ std::vector<SamplePtr> StoreConsumer::take(const TakeRule& rule, uint64_t step,
 
 void StoreConsumer::acknowledge(uint64_t step) {
   const std::lock_guard lock(mutex_);
-  open();
+  require_open();
   require_settled();
   StoreBook next = book_;
   const std::vector<GroupKey> done = next.acknowledge(step);
@@ -267,7 +342,7 @@ void StoreConsumer::acknowledge(uint64_t step) {
 
 void StoreConsumer::resume(uint64_t step) {
   const std::lock_guard lock(mutex_);
-  open();
+  require_open();
   if (step < book_.step()) {
     throw Error(Code::kFailedPrecondition,
                 str("training cannot go on after step ", step, ": step ", book_.step(),
@@ -284,6 +359,14 @@ void StoreConsumer::resume(uint64_t step) {
   forget(done);
   taken_.clear();
   if (!returned.empty()) store_->recover();
+}
+
+void StoreConsumer::finish(std::span<const GroupKey> dropped) {
+  const std::lock_guard lock(mutex_);
+  StoreBook next = book_;
+  for (const GroupKey& key : dropped) next.finish(key);
+  write(std::move(next));
+  forget(dropped);
 }
 
 int64_t StoreConsumer::drop(const DropRule& rule) {

@@ -2,7 +2,8 @@
 // batch is returned, for which step its groups were taken; a step that is acknowledged makes them
 // done, and a trainer that goes on from an earlier checkpoint gets those of later steps again.
 // Whatever the store delivers twice is dropped and counted. One process takes from a store: when
-// another one begins to, this one is refused. Thread-safe.
+// another one begins to, this one is refused; with a lease the other one waits until this one has
+// ended, or has written nothing for so long, which a thread does. Thread-safe.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -16,6 +17,7 @@
 #include "buffer/experience_buffer.h"
 #include "buffer/experience_store.h"
 #include "buffer/store_book.h"
+#include "buffer/store_lease.h"
 
 namespace rl {
 
@@ -36,18 +38,25 @@ GroupKey key_of(std::span<const SamplePtr> group);
 class StoreConsumer {
  public:
   // As for ExperienceBuffer. At most capacity samples are claimed and not taken.
+  // lease_ns: how long the store stays this one's after it last wrote; 0: until another one begins.
   StoreConsumer(std::shared_ptr<ExperienceStore> store, int64_t group_size, int64_t capacity,
-                bool needs_scores);
+                bool needs_scores, int64_t lease_ns = 0);
+  // Ends the lease, if the store can be written to.
+  ~StoreConsumer();
 
   // ExperienceBuffer::take for a step after the acknowledged one. kFailedPrecondition: an earlier
-  // process has taken groups, and nobody has said which of its steps are kept (resume); or another
-  // process has begun to take. Errors of a damaged group come once it is set aside.
+  // process has taken groups, and nobody has said which of its steps are kept (resume); another
+  // process has begun to take; or the lease has lapsed. While another one has a lease nothing is
+  // taken. Errors of a damaged group come once it is set aside.
   std::vector<SamplePtr> take(const TakeRule& rule, uint64_t step, int64_t timeout_ns);
-  // The weights of this step are durable: groups taken for it and earlier ones are done.
+  // The weights of this step are durable: groups taken for it and earlier ones are done. kBusy, as
+  // for resume, while another one has a lease.
   void acknowledge(uint64_t step);
   // Training goes on after this step: the same, and groups taken for later steps come again.
   // kFailedPrecondition if a later step was acknowledged.
   void resume(uint64_t step);
+  // These groups, which were taken and are dropped, are done without their step.
+  void finish(std::span<const GroupKey> dropped);
   // Drops groups that are claimed and not taken; they are done.
   int64_t drop(const DropRule& rule);
   void close() { waiting_.close(); }
@@ -69,10 +78,15 @@ class StoreConsumer {
     std::vector<uint64_t> ordinals;
   };
 
-  void open();
+  bool open();
+  void require_open();
+  bool is_current() const;
   void require_current() const;
+  void renew() noexcept;
+  void release() noexcept;
   void write(StoreBook&& next);
   void fetch();
+  void give_up_if_fenced();
   void admit(StoredGroup group);
   void drop_duplicate(const GroupKey& key, const StoredGroup& group);
   void require_settled() const;
@@ -88,6 +102,9 @@ class StoreConsumer {
   Removals removals_;  // outlives what tells it; under the lock of waiting_
   ExperienceBuffer waiting_;
   mutable std::mutex mutex_;
+  const int64_t lease_ns_;
+  LeaseWatch others_;
+  int64_t renewed_ns_ = 0;  // with a lease: before the last write
   bool open_ = false;
   bool in_doubt_ = false;  // the book has groups that an earlier process took
   StoreBook book_;
@@ -96,6 +113,7 @@ class StoreConsumer {
   std::vector<StoredGroup> deferred_;        // their ordinal waits, of another instance
   std::vector<std::string> owed_;            // tokens to be acknowledged
   StoreCounts counts_;
+  std::unique_ptr<LeaseKeeper> keeper_;  // the last member: it uses the others
 };
 
 }  // namespace rl

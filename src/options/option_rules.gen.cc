@@ -1752,6 +1752,8 @@ constexpr OptionCondition kConditions_pipeline_mode_and_algo_objective[] = {
 constexpr OptionCondition kConditions_pipeline_mode_and_checkpoint_dir[] = {
     {"pipeline.mode", OptionCondition::kIsNot,
      "sync", "", ""},
+    {"pipeline.role", OptionCondition::kIsNot,
+     "train", "", ""},
     {"checkpoint.dir", OptionCondition::kIsNot,
      "", "", ""},
     {"data.path", OptionCondition::kIs,
@@ -1766,6 +1768,8 @@ constexpr OptionCondition kConditions_pipeline_mode_and_eval_weights[] = {
 constexpr OptionCondition kConditions_pipeline_mode_and_model_compute_copies[] = {
     {"pipeline.mode", OptionCondition::kIsNot,
      "sync", "", ""},
+    {"pipeline.role", OptionCondition::kIs,
+     "both", "", ""},
     {"model.compute_copies", OptionCondition::kIs,
      "1", "", ""},
 };
@@ -1824,6 +1828,8 @@ constexpr OptionCondition kConditions_pipeline_prompt_prefetch_size_and_pipeline
      "false", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_queue_size_and_pipeline_max_staleness[] = {
+    {"pipeline.role", OptionCondition::kIsNot,
+     "train", "", ""},
     {"pipeline.queue_size", OptionCondition::kAbove,
      "", "pipeline.max_staleness", ""},
 };
@@ -1971,6 +1977,24 @@ constexpr OptionCondition kConditions_pipeline_reward_timeout_ns_and_model_rewar
     {"model.reward_path", OptionCondition::kIsNot,
      "", "", ""},
 };
+constexpr OptionCondition kConditions_pipeline_role_and_model_compute_copies[] = {
+    {"pipeline.role", OptionCondition::kIsNot,
+     "both", "", ""},
+    {"model.compute_copies", OptionCondition::kIs,
+     "2", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_role_and_parallel_tensor[] = {
+    {"pipeline.role", OptionCondition::kIsNot,
+     "both", "", ""},
+    {"parallel.tensor", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_role_and_pipeline_mode[] = {
+    {"pipeline.role", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.mode", OptionCondition::kIsNot,
+     "async", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_rollout_turns_and_pipeline_mode[] = {
     {"pipeline.rollout_turns", OptionCondition::kChanged,
      "", "", ""},
@@ -2044,6 +2068,12 @@ constexpr OptionCondition kConditions_pipeline_turns_and_sampling_stop[] = {
      "stop_string", "", ""},
     {"sampling.stop", OptionCondition::kIs,
      "", "", ""},
+};
+constexpr OptionCondition kConditions_pipeline_weights_dir_and_pipeline_role[] = {
+    {"pipeline.weights_dir", OptionCondition::kChanged,
+     "", "", ""},
+    {"pipeline.role", OptionCondition::kIsNot,
+     "rollout", "", ""},
 };
 constexpr OptionCondition kConditions_profiler_timeline_dir_and_profiler_timeline_enable[] = {
     {"profiler.timeline.dir", OptionCondition::kChanged,
@@ -3432,7 +3462,7 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_mode_and_algo_objective, 3,
      "pipeline.mode = {pipeline.mode} has no effect while algo.objective is {algo.objective}"},
     {"pipeline.mode", "checkpoint.dir",
-     kConditions_pipeline_mode_and_checkpoint_dir, 3,
+     kConditions_pipeline_mode_and_checkpoint_dir, 4,
      "checkpoint.dir is set, but with pipeline.mode = {pipeline.mode} a run that resumes draws "
      "some prompts again, which a feed cannot: data.path is empty"},
     {"pipeline.mode", "eval.weights",
@@ -3440,7 +3470,7 @@ constexpr OptionRule kRules[] = {
      "eval.weights = ema replaces the weights for the time of an evaluation, but pipeline.mode = "
      "{pipeline.mode} has samples of steps under way then"},
     {"pipeline.mode", "model.compute_copies",
-     kConditions_pipeline_mode_and_model_compute_copies, 2,
+     kConditions_pipeline_mode_and_model_compute_copies, 3,
      "pipeline.mode = {pipeline.mode} generates while it trains, so engines read one copy of the "
      "weights while the other is written, but model.compute_copies is 1"},
     {"pipeline.mode", "pipeline.turns",
@@ -3477,7 +3507,7 @@ constexpr OptionRule kRules[] = {
      "pipeline.prompt_prefetch_size = {pipeline.prompt_prefetch_size} has no effect while "
      "pipeline.prompt_prefetch is {pipeline.prompt_prefetch}"},
     {"pipeline.queue_size", "pipeline.max_staleness",
-     kConditions_pipeline_queue_size_and_pipeline_max_staleness, 1,
+     kConditions_pipeline_queue_size_and_pipeline_max_staleness, 2,
      "pipeline.queue_size is {pipeline.queue_size} batches, but with pipeline.max_staleness = "
      "{pipeline.max_staleness} no more than that many wait"},
     {"pipeline.queue_size", "pipeline.mode",
@@ -3560,6 +3590,17 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_reward_timeout_ns_and_model_reward_path, 2,
      "pipeline.reward_timeout_ns = {pipeline.reward_timeout_ns} has no effect while "
      "model.reward_path is {model.reward_path}"},
+    {"pipeline.role", "model.compute_copies",
+     kConditions_pipeline_role_and_model_compute_copies, 2,
+     "pipeline.role = {pipeline.role} either generates or trains, so model.compute_copies = 2 "
+     "has no use"},
+    {"pipeline.role", "parallel.tensor",
+     kConditions_pipeline_role_and_parallel_tensor, 2,
+     "pipeline.role = {pipeline.role} is for one rank in this build, but parallel.tensor is "
+     "{parallel.tensor}"},
+    {"pipeline.role", "pipeline.mode",
+     kConditions_pipeline_role_and_pipeline_mode, 2,
+     "pipeline.role = {pipeline.role} has no effect while pipeline.mode is {pipeline.mode}"},
     {"pipeline.rollout_turns", "pipeline.mode",
      kConditions_pipeline_rollout_turns_and_pipeline_mode, 2,
      "pipeline.rollout_turns = {pipeline.rollout_turns} has no effect while pipeline.mode is "
@@ -3597,6 +3638,10 @@ constexpr OptionRule kRules[] = {
     {"pipeline.turns", "sampling.stop",
      kConditions_pipeline_turns_and_sampling_stop, 2,
      "pipeline.turns = stop_string waits for a text of sampling.stop, which is empty"},
+    {"pipeline.weights_dir", "pipeline.role",
+     kConditions_pipeline_weights_dir_and_pipeline_role, 2,
+     "pipeline.weights_dir = {pipeline.weights_dir} has no effect while pipeline.role is "
+     "{pipeline.role}"},
     {"profiler.timeline.dir", "profiler.timeline.enable",
      kConditions_profiler_timeline_dir_and_profiler_timeline_enable, 2,
      "profiler.timeline.dir = {profiler.timeline.dir} has no effect while "

@@ -384,6 +384,16 @@ constexpr OptionChoice kChoices_pipeline_placement[] = {
     {"strict_spread",
      "Each on another machine, or not at all."},
 };
+constexpr OptionChoice kChoices_pipeline_role[] = {
+    {"both",
+     "The pipeline generates the samples that it trains on."},
+    {"rollout",
+     "It generates and scores samples and puts each complete group into a store, from which "
+     "another pipeline trains. It has an engine and no trainer."},
+    {"train",
+     "It takes groups from a store, each once, and trains on them. It has a trainer and no "
+     "engine."},
+};
 constexpr OptionChoice kChoices_pipeline_sample_lanes[] = {
     {"individual",
      "Each sample has a lane of its own and leaves it by itself."},
@@ -1076,6 +1086,17 @@ constexpr OptionInfo kOptions[] = {
      "are there. Empty keeps them in memory.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "verl TransferQueue"},
+    {"buffer.store_lease_ns", OptionType::kDurationNs, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 3600000000000},
+     false, false, nullptr, 0, "nanoseconds",
+     "How long a store (buffer.store_path, rl_buffer_create_stored) stays that of the process "
+     "which takes groups from it, after that process last wrote to its book, which a thread does "
+     "four times as often. Another process that begins to take meanwhile waits, so a group is "
+     "never trained on by two. 0 lets the latest process take, and ends the takes of the one "
+     "before.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "librl"},
     {"buffer.store_path", OptionType::kString, "",
      {},
      {},
@@ -1979,8 +2000,9 @@ constexpr OptionInfo kOptions[] = {
      false, false, kChoices_pipeline_colocate, 4, "",
      "Which roles of a run share devices; the others have those of parallel.devices.*. In this "
      "build all of them share one, on which their work is interleaved: pipeline.rollout_turns "
-     "and pipeline.train_turns divide its time. Roles on machines of their own are programs of "
-     "the host with an engine or a trainer each, which buffer.store_path connects.",
+     "and pipeline.train_turns divide its time. Roles on machines of their own are pipelines of "
+     "their own (pipeline.role), or programs of the host with an engine or a trainer each, which "
+     "a store connects.",
      "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "OpenRLHF colocate_all_models, colocate_actor_ref, colocate_critic_reward, Relax colocate"},
     {"pipeline.discard_zero_advantage", OptionType::kBool, "false",
@@ -2069,7 +2091,8 @@ constexpr OptionInfo kOptions[] = {
      "Versions by which the oldest trained token of a sample may be behind the weights that "
      "train on it. Prompts are drawn only as far ahead as that allows, and a step waits for slow "
      "groups that would become too old otherwise, so samples are dropped as stale only after it "
-     "was lowered.",
+     "was lowered, or if pipelines of a store (pipeline.role) generate more than is trained on, "
+     "as after a kill.",
      "0.3.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
      "Relax max-staleness, OpenRLHF async_queue_size, Telescope max_async_rollout"},
     {"pipeline.max_turns", OptionType::kI64, "0",
@@ -2213,6 +2236,17 @@ constexpr OptionInfo kOptions[] = {
      "group is dropped with a reason. 0 waits without limit.",
      "0.1.0", OptionWhen::kBetweenSteps, false, false, true, OptionParent::kNone, "",
      "librl"},
+    {"pipeline.role", OptionType::kEnum, "both",
+     {},
+     {},
+     false, false, kChoices_pipeline_role, 3, "",
+     "Which half of an asynchronous run the pipeline is. Two pipelines, mostly of two processes, "
+     "are a run over one store (buffer.store_path, or the one of rl_pipeline_create_stored): "
+     "groups go one way, and weights the other, as checkpoints (pipeline.weights_dir). "
+     "pipeline.max_staleness and pipeline.prompts_per_step are those of the run in both. Options "
+     "that only the other half reads are refused.",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
+     "verl fully asynchronous trainer, Relax"},
     {"pipeline.rollout_turns", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1000000},
@@ -2267,6 +2301,15 @@ constexpr OptionInfo kOptions[] = {
      "turn, and engine.max_model_len the sample. The engine schedules later turns first.",
      "0.2.0", OptionWhen::kCreate, true, false, true, OptionParent::kNone, "",
      "verl multi_turn"},
+    {"pipeline.weights_dir", OptionType::kString, "",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "The checkpoint.dir of the pipeline that trains. Between two forwards the pipeline that "
+     "generates takes up the weights of its newest checkpoint. Empty keeps the weights that the "
+     "model has.",
+     "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
+     "librl"},
     {"profiler.timeline.dir", OptionType::kString, "",
      {},
      {},

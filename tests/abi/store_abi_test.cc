@@ -247,6 +247,59 @@ TEST_F(AbiStore, WhatDoesNotGoTogetherIsRefused) {
   rl_buffer_destroy(buffer);
 }
 
+TEST_F(AbiStore, ALeaseKeepsOthersWaiting) {
+  const std::string dir =
+      std::filesystem::temp_directory_path() / ("rl_lease_abi_" + std::to_string(getpid()));
+  set(options_, "buffer.store_path", dir);
+  set(options_, "buffer.store_lease_ns", "60s");
+  rl_buffer *first = nullptr, *second = nullptr;
+  EXPECT_RL_OK(rl_buffer_create(options_, 16, &first, &err));
+  EXPECT_RL_OK(rl_buffer_create(options_, 16, &second, &err));
+  put(first, 0);
+  EXPECT_EQ(take(first, 1), RL_OK) << text();
+  EXPECT_EQ(take(second, 1), RL_TIMEOUT);
+  EXPECT_EQ(rl_buffer_resume(second, 0, fresh()), RL_BUSY);
+  EXPECT_EQ(rl_buffer_acknowledge(second, 1, fresh()), RL_BUSY);
+  rl_buffer_destroy(first);
+  EXPECT_RL_OK(rl_buffer_resume(second, 0, &err));
+  EXPECT_EQ(take(second, 1), RL_OK) << text();
+  rl_buffer_destroy(second);
+  set(options_, "buffer.store_path", "");
+  EXPECT_EQ(rl_buffer_create(options_, 16, &first, fresh()), RL_CONFLICT);
+  EXPECT_EQ(text(RL_ERROR_KEY), "buffer.store_lease_ns");
+  std::filesystem::remove_all(dir);
+}
+
+TEST_F(AbiStore, APipelineOfOneRoleHasAStoreOfTheHost) {
+  set(options_, "model.path", RL_FIXTURES "/models/llama");
+  set(options_, "runtime.threads", "1");
+  set(options_, "engine.max_model_len", "32");
+  set(options_, "sampling.max_new_tokens", "4");
+  set(options_, "trainer.max_tokens_per_device", "64");
+  rl_runtime* runtime = nullptr;
+  rl_model *model = nullptr, *other = nullptr;
+  rl_pipeline* pipeline = nullptr;
+  EXPECT_RL_OK(rl_runtime_create(RL_ABI_VERSION, options_, &runtime, &err));
+  EXPECT_RL_OK(rl_model_open(runtime, options_, RL_USE_PIPELINE, &model, &err));
+  EXPECT_RL_OK(rl_model_open(runtime, options_, RL_USE_MODEL, &other, &err));
+  const rl_store store = queue_.table();
+  EXPECT_EQ(rl_pipeline_create_stored(model, nullptr, &store, &pipeline, fresh()), RL_CONFLICT);
+  EXPECT_EQ(text(RL_ERROR_KEY), "pipeline.role");
+  set(options_, "pipeline.mode", "async");
+  set(options_, "pipeline.role", "train");
+  EXPECT_EQ(rl_pipeline_create_stored(other, options_, &store, &pipeline, fresh()),
+            RL_FAILED_PRECONDITION);
+  EXPECT_EQ(rl_pipeline_create_stored(model, options_, nullptr, &pipeline, fresh()), RL_CONFLICT);
+  EXPECT_EQ(text(RL_ERROR_KEY), "buffer.store_path");
+  EXPECT_EQ(queue_.ended, 2) << "user_data is consumed";
+  EXPECT_RL_OK(rl_pipeline_create_stored(model, options_, &store, &pipeline, &err));
+  rl_pipeline_destroy(pipeline);
+  EXPECT_EQ(queue_.ended, 3);
+  rl_model_destroy(other);
+  rl_model_destroy(model);
+  rl_runtime_destroy(runtime);
+}
+
 TEST_F(AbiStore, ADirectoryNeedsNoHost) {
   const std::string dir =
       std::filesystem::temp_directory_path() / ("rl_store_abi_" + std::to_string(getpid()));

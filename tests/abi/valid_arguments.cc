@@ -99,10 +99,11 @@ const std::map<std::string, rl_status>& answers() {
       {"rl_engine_step", RL_IDLE},                           // no request
       {"rl_engine_take", RL_IDLE},
       {"rl_engine_abort_request", RL_NOT_FOUND},
-      {"rl_batch_import", RL_DATA_LOSS},          // one byte is no document
-      {"rl_buffer_take", RL_TIMEOUT},             // no whole group
-      {"rl_buffer_load", RL_NOT_FOUND},           // with or without a model
-      {"rl_buffer_acknowledge", RL_UNSUPPORTED},  // no store
+      {"rl_batch_import", RL_DATA_LOSS},           // one byte is no document
+      {"rl_buffer_take", RL_TIMEOUT},              // no whole group
+      {"rl_buffer_load", RL_NOT_FOUND},            // with or without a model
+      {"rl_buffer_acknowledge", RL_UNSUPPORTED},   // no store
+      {"rl_pipeline_create_stored", RL_CONFLICT},  // pipeline.role is both
       {"rl_buffer_resume", RL_UNSUPPORTED},
   };
   return table;

@@ -104,6 +104,21 @@ TEST(ExperienceBuffer, TheNewestGroupsComeFirstIfTheRuleSaysSo) {
   expect_law(buffer);
 }
 
+TEST(ExperienceBuffer, TheOldestGroupsComeFirstIfTheRuleSaysSo) {
+  ExperienceBuffer buffer(2, 20, true);
+  for (const auto& [ordinal, version] :
+       {std::pair<uint64_t, uint64_t>{0, 7}, {1, 5}, {2, 6}, {3, 5}, {4, kUnknownVersion}}) {
+    buffer.put_all({sample_of(ordinal, 0, version), sample_of(ordinal, 1, 7)});
+  }
+  const auto take = [&](int64_t groups) {
+    return ordinals_of(buffer.take({.max_groups = groups, .oldest_first = true}, 0));
+  };
+  EXPECT_EQ(take(1), (Ordinals{1}));
+  EXPECT_EQ(take(2), (Ordinals{2, 3})) << "by ordinal";
+  EXPECT_EQ(take(9), (Ordinals{0, 4}));
+  expect_law(buffer);
+}
+
 TEST(ExperienceBuffer, WholeGroupsOfOlderVersionsAreStale) {
   ExperienceBuffer buffer(2, 20, true);
   put_groups(buffer, 4);

@@ -14,6 +14,7 @@
 namespace rl {
 namespace {
 
+using testing::begin_to_take;
 using testing::compute_twice;
 using testing::crossings;
 using testing::first_id;
@@ -147,6 +148,7 @@ const std::map<std::string, Change>& changes() {
   const Texts checkpoints = {"checkpoint.dir=@checkpoints", "checkpoint.every_steps=1"};
   const Texts traced = {"profiler.timeline.enable=true", "profiler.timeline.dir=@trace"};
   const Texts rewarded = {"model.reward_path=@scored"};
+  const Texts generates = {"pipeline.mode=async", "optimizer.lr=1e-6", "buffer.store_path=@store"};
   const Texts clip = {"algo.reward.clip_high=0.2", "algo.reward.clip_low=-0.3"};
   static const auto* const kChanges = new std::map<std::string, Change>{
       {"algo.adv_singleton", {{"zero"}, {}, train}},
@@ -180,6 +182,7 @@ const std::map<std::string, Change>& changes() {
       {"buffer.policy", {{"newest"}, {}, take_one_group}},
       {"buffer.record_dir", {{"@batches"}}},
       {"buffer.spill_path", {{"@spill"}, {}, put_two_groups}},
+      {"buffer.store_lease_ns", {{"1s"}, {"buffer.store_path=@store"}, begin_to_take}},
       {"buffer.store_path", {{"@store"}, {}, put_two_groups}},
       {"checkpoint.async", {{"true"}, checkpoints, plan_text}},
       {"checkpoint.contents", {{"model"}, checkpoints}},
@@ -252,6 +255,14 @@ const std::map<std::string, Change>& changes() {
       {"pipeline.max_off_policy_steps",
        {{"0"}, ahead + Texts{"pipeline.partial_rollout=true"}, crossings}},
       {"pipeline.mode", {{"one_step_off", "model.compute_copies=2"}, {}, plan_text}},
+      {"pipeline.role",
+       {{"rollout", "pipeline.weights_dir=@followed"},
+        generates + Texts{"model.compute_copies=1"},
+        plan_text}},
+      {"pipeline.weights_dir",
+       {{"@followed"},
+        generates + Texts{"pipeline.role=rollout", "pipeline.total_steps=1"},
+        plan_text}},
       {"pipeline.over_sampling_prompts",
        {{"3"}, ahead + Texts{"pipeline.max_staleness=2"}, plan_text}},
       {"pipeline.partial_rollout", {{"true"}, ahead, crossings}},

@@ -8,6 +8,7 @@
 
 #include "host_batch.h"
 #include "rank_rig.h"
+#include "roles/role_rig.h"
 #include "scenarios.h"
 #include "support/metric_table.gen.h"
 
@@ -182,6 +183,17 @@ void serve_with_a_lower_bound(std::vector<Emitted>& out) {
   out.push_back({scenario.name, "step", conditions_of(scenario), names_of(log.steps[5])});
 }
 
+// The groups are those of another pipeline.
+void serve_from_a_store(std::vector<Emitted>& out) {
+  const TempDir dir;
+  const Scenario scenario{
+      .name = "groups of a store", .adds = {"ahead", "claims"}, .lacks = {"generated"}};
+  const RunLog log =
+      testing::run_both(testing::rollout_options(dir), testing::train_options(dir)).train;
+  ASSERT_EQ(log.steps.size(), 4u);
+  out.push_back({scenario.name, "step", conditions_of(scenario), names_of(log.steps[3])});
+}
+
 // The first rank of two has the metrics of a step.
 void step_on_ranks(std::vector<Emitted>& out) {
   const TempDir dir;
@@ -211,6 +223,7 @@ const std::vector<Emitted>& emitted() {
     serve_with_prefetched_prompts(out);
     serve_with_cancelled_groups(out);
     serve_with_a_lower_bound(out);
+    serve_from_a_store(out);
     return out;
   }();
   return all;

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "buffer/store_book.h"
 #include "host_batch.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/schedule/schedule_file.h"
@@ -398,6 +399,14 @@ inline std::string put_two_groups(const OptionSet& o) {
                     &spill = o.get_string("buffer.spill_path");
   return str(buffer.counts().held, store.empty() ? "" : units_of(store + "/ready"),
              spill.empty() ? "" : units_of(spill));
+}
+
+// How long the store is another one's, once this buffer takes from it.
+inline std::string begin_to_take(const OptionSet& o) {
+  BufferSession buffer(o, 16);
+  buffer.resume(0);
+  const std::string path = o.get_string("buffer.store_path") + "/book";
+  return str(StoreBook::decode(read_text_file(real_fs(), path, 1 << 20), path).lease.ns);
 }
 
 // Kilobytes of a file of one long sample, which repeats stretches of its own.

@@ -209,7 +209,7 @@ TEST(PlannerNumbers, OnlyWhatGeneratesHasAnEngine) {
                                      {PlanUse::kTrain, true},
                                      {PlanUse::kPipeline, true},
                                      {PlanUse::kParts, true}}) {
-    EXPECT_EQ(trains(use), trained);
+    EXPECT_EQ(trains(Settings(OptionSet()), use), trained);
     EXPECT_EQ(planner({}, use).train_bytes(128) != 0, trained);
   }
 }

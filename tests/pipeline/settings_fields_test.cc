@@ -293,6 +293,8 @@ void compare_run(const Settings& s, Fields& c) {
   c.same("pipeline.sample_lanes", s.pipeline.sample_lanes);
   c.same("pipeline.colocate", s.pipeline.colocate);
   c.same("pipeline.placement", s.pipeline.placement);
+  c.same("pipeline.role", s.pipeline.role);
+  c.same("pipeline.weights_dir", s.pipeline.weights_dir);
   c.same("pipeline.rollout_turns", s.pipeline.rollout_turns);
   c.same("pipeline.train_turns", s.pipeline.train_turns);
   c.same("pipeline.prompt_prefetch", s.pipeline.prompt_prefetch);
@@ -321,6 +323,7 @@ void compare_records(const Settings& s, Fields& c) {
   c.same("buffer.policy", s.buffer.policy);
   c.same("buffer.record_dir", s.buffer.record_dir);
   c.same("buffer.spill_path", s.buffer.spill_path);
+  c.same("buffer.store_lease_ns", s.buffer.store_lease_ns);
   c.same("buffer.store_path", s.buffer.store_path);
   c.same("checkpoint.async", s.checkpoint.async);
   c.same("checkpoint.contents", s.checkpoint.contents);

@@ -138,6 +138,8 @@ inline constexpr MetricRow kMetricTable[] = {
     {"step", "pipeline/samples_by_staleness/4_or_more", "ahead"},
     {"step", "pipeline/groups_in_flight", "ahead"},
     {"step", "pipeline/groups_queued", "ahead"},
+    {"step", "pipeline/store_duplicates", "claims"},
+    {"step", "pipeline/store_damaged", "claims"},
     {"step", "pipeline/lanes_taken", "lanes"},
     {"step", "pipeline/lanes_held", "lanes"},
     {"step", "pipeline/prompts_prefetched", "prefetched"},

@@ -42,8 +42,7 @@ int32_t rl_go_store_found(rl_store_found_fn found, void* context, const char* to
   return found(context, token, token_len, data, size);
 }
 
-rl_status rl_go_buffer_create_stored(const rl_options* options, uint64_t max_samples,
-                                     uintptr_t store, rl_buffer** out, rl_error** err) {
+static rl_store table_of(uintptr_t store) {
   rl_store table;
   rl_store_init(&table, sizeof table);
   table.user_data = (void*)store;
@@ -56,5 +55,17 @@ rl_status rl_go_buffer_create_stored(const rl_options* options, uint64_t max_sam
   table.read_book = read_book;
   table.write_book = write_book;
   table.describe = describe;
+  return table;
+}
+
+rl_status rl_go_buffer_create_stored(const rl_options* options, uint64_t max_samples,
+                                     uintptr_t store, rl_buffer** out, rl_error** err) {
+  const rl_store table = table_of(store);
   return rl_buffer_create_stored(options, max_samples, &table, out, err);
+}
+
+rl_status rl_go_pipeline_create_stored(rl_model* model, const rl_options* options, uintptr_t store,
+                                       rl_pipeline** out, rl_error** err) {
+  const rl_store table = table_of(store);
+  return rl_pipeline_create_stored(model, options, &table, out, err);
 }

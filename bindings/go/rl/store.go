@@ -50,6 +50,18 @@ func NewStoredBuffer(options *Options, maxSamples uint64, store Store) (*Buffer,
 	return backstop(&Buffer{out}, (*Buffer).Close), nil
 }
 
+// NewStoredPipeline makes one half of a run (pipeline.role) over a store of the host.
+func NewStoredPipeline(model *Model, options *Options, store Store) (*Pipeline, error) {
+	var out *C.rl_pipeline
+	var record *C.rl_error
+	hooked := newHandle(&storeHook{store, hostErrors{texts: map[int]string{}}})
+	status := C.rl_go_pipeline_create_stored(model.ptr, options.handle(), hooked, &out, &record)
+	if err := outcome(status, &record, model, options); err != nil {
+		return nil, err
+	}
+	return backstop(newPipeline(out), (*Pipeline).Close), nil
+}
+
 // ---- what store.c calls ----
 
 // A storeHook is what stands behind the user_data of a store.

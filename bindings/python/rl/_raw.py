@@ -790,6 +790,8 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rl_store_init": (None, {"store": POINTER(rl_store), "size": c_size_t}),
     "rl_buffer_create_stored": (c_int32, {"options": c_void_p, "max_samples": c_uint64, "store":
         POINTER(rl_store), "out": c_void_p, "err": c_void_p}),
+    "rl_pipeline_create_stored": (c_int32, {"model": c_void_p, "options": c_void_p, "store":
+        POINTER(rl_store), "out": c_void_p, "err": c_void_p}),
     "rl_exchange_init": (None, {"exchange": POINTER(rl_exchange), "size": c_size_t}),
     "rl_transport_init": (None, {"transport": POINTER(rl_transport), "size": c_size_t}),
     "rl_host_init": (None, {"host": POINTER(rl_host), "size": c_size_t}),

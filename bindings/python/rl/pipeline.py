@@ -18,6 +18,7 @@ from .model import Model, save_flags
 from .options import Options
 from .records import PipelineStats
 from .runtime import Plan, Profiler
+from .store import Store, table_of
 
 
 class Pipeline(EventSource):
@@ -37,10 +38,15 @@ class Pipeline(EventSource):
     _kind = "rl_pipeline"
     _ends_under_calls = True
 
-    def __init__(self, model: Model, options: Options | None = None) -> None:
+    def __init__(self, model: Model, options: Options | None = None,
+                 store: Store | None = None) -> None:
         """Reserves all memory, opens the data files and resumes as checkpoint.resume says. Without
-        options those of the model hold."""
-        self._create("rl_pipeline_create", model, options)
+        options those of the model hold. With a store of the host, in place of buffer.store_path,
+        it is one half of a run (pipeline.role)."""
+        if store is None:
+            self._create("rl_pipeline_create", model, options)
+        else:
+            self._create("rl_pipeline_create_stored", model, options, table_of(store))
         self._failures = Failures()
 
     # ---- events ----

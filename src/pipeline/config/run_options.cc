@@ -395,6 +395,18 @@ bool flows_by_group(const Settings& settings) {
   return settings.pipeline.mode == PipelineMode::kAsync;
 }
 
+const char* role_name(PipelineRole role) {
+  switch (role) {
+    case PipelineRole::kBoth:
+      return "both";
+    case PipelineRole::kRollout:
+      return "rollout";
+    case PipelineRole::kTrain:
+      return "train";
+  }
+  return "unknown";
+}
+
 int64_t most_complete_groups(const Settings& settings) {
   const PipelineSettings& o = settings.pipeline;
   if (!flows_by_group(settings)) return o.prompts_per_step;

@@ -67,6 +67,8 @@ int64_t attempts_per_prompt(const Settings& settings);
 // of their groups goes its own way.
 bool generates_ahead(const Settings& settings);
 bool flows_by_group(const Settings& settings);
+// "both", "rollout" or "train".
+const char* role_name(PipelineRole role);
 // Most groups that a pipeline has complete and not in training, and most that it has at all.
 int64_t most_complete_groups(const Settings& settings);
 int64_t most_groups(const Settings& settings);

@@ -111,6 +111,7 @@ BufferSettings::BufferSettings(const OptionSet& options)
       policy(choice_of<BufferPolicy>(options, "buffer.policy")),
       record_dir(options.get_string("buffer.record_dir")),
       spill_path(options.get_string("buffer.spill_path")),
+      store_lease_ns(options.get_i64("buffer.store_lease_ns")),
       store_path(options.get_string("buffer.store_path")) {}
 
 CheckpointSettings::CheckpointSettings(const OptionSet& options)
@@ -273,13 +274,15 @@ PipelineSettings::PipelineSettings(const OptionSet& options)
       replay_path(options.get_string("pipeline.replay_path")),
       reply_timeout_ns(options.get_i64("pipeline.reply_timeout_ns")),
       reward_timeout_ns(options.get_i64("pipeline.reward_timeout_ns")),
+      role(choice_of<PipelineRole>(options, "pipeline.role")),
       rollout_turns(options.get_i64("pipeline.rollout_turns")),
       sample_lanes(choice_of<PipelineSampleLanes>(options, "pipeline.sample_lanes")),
       samples_per_prompt(options.get_i64("pipeline.samples_per_prompt")),
       score_events(choice_of<PipelineScoreEvents>(options, "pipeline.score_events")),
       total_steps(options.get_i64("pipeline.total_steps")),
       train_turns(options.get_i64("pipeline.train_turns")),
-      turns(choice_of<PipelineTurns>(options, "pipeline.turns")) {}
+      turns(choice_of<PipelineTurns>(options, "pipeline.turns")),
+      weights_dir(options.get_string("pipeline.weights_dir")) {}
 
 ProfilerTimelineSettings::ProfilerTimelineSettings(const OptionSet& options)
     : dir(options.get_string("profiler.timeline.dir")),

@@ -49,6 +49,7 @@ enum class PipelineColocate : uint8_t { kAll, kActorRef, kCriticReward, kNone };
 enum class PipelineFilter : uint8_t { kNone, kMean, kSpread };
 enum class PipelineMode : uint8_t { kSync, kOneStepOff, kAsync };
 enum class PipelinePlacement : uint8_t { kPack, kSpread, kStrictPack, kStrictSpread };
+enum class PipelineRole : uint8_t { kBoth, kRollout, kTrain };
 enum class PipelineSampleLanes : uint8_t { kIndividual, kGroup };
 enum class PipelineScoreEvents : uint8_t { kSample, kGroup };
 enum class PipelineTurns : uint8_t { kNone, kStopString, kAlways };
@@ -179,6 +180,7 @@ struct BufferSettings {
   BufferPolicy policy;
   std::string record_dir;
   std::string spill_path;
+  int64_t store_lease_ns;  // nanoseconds
   std::string store_path;
 };
 
@@ -393,6 +395,7 @@ struct PipelineSettings {
   std::string replay_path;
   int64_t reply_timeout_ns;  // nanoseconds
   int64_t reward_timeout_ns;  // nanoseconds
+  PipelineRole role;
   int64_t rollout_turns;  // forwards
   PipelineSampleLanes sample_lanes;
   int64_t samples_per_prompt;  // samples
@@ -400,6 +403,7 @@ struct PipelineSettings {
   int64_t total_steps;  // steps
   int64_t train_turns;  // micro-batches
   PipelineTurns turns;
+  std::string weights_dir;
 };
 
 // profiler.timeline.*

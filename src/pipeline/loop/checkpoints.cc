@@ -120,6 +120,12 @@ void Checkpoints::require_metric() const {
       .with_key("checkpoint.metric");
 }
 
+std::optional<uint64_t> Checkpoints::last_step() const {
+  const Control::Lock lock = control_.lock();
+  if (last_step_ == UINT64_MAX) return std::nullopt;
+  return last_step_;
+}
+
 CheckpointRules Checkpoints::rules() const {
   const auto& options = control_.settings().checkpoint;
   // An existing checkpoint of the same step can only be from an earlier run.

@@ -53,6 +53,8 @@ class Checkpoints {
   // A stop ended an update between two optimizer steps: from now on write() refuses, also after the
   // half-trained weights are published.
   void refuse() { refused_ = true; }
+  // Step of the last one; none before it.
+  std::optional<uint64_t> last_step() const;
   // Path of the last one.
   const std::string& last(const Control::Lock&) const { return last_; }
 

@@ -26,8 +26,7 @@ void Generation::submit(const Prompt& prompt, uint64_t ordinal, int64_t steps_do
   Request r = request_from(settings);
   r.num_samples = settings.pipeline.samples_per_prompt;
   open(r, prompt, ordinal, steps_done);
-  const AdvantageOptions& advantage = phases_.update().advantage_options();
-  if (advantage.estimator.kind == Advantage::kRemax) submit_greedy(std::move(r));
+  if (settings.algo.advantage == Advantage::kRemax) submit_greedy(std::move(r));
 }
 
 // Submits the group's request again for its greedy response, in the slot after the others.

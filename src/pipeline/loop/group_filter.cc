@@ -54,7 +54,7 @@ int64_t GroupFilter::drop_zero_advantages(int64_t step_groups) {
         ScoredBatch scored{lists.samples, lists.scores};
         scored.parts = lists.parts;
         const std::vector<double> advantages =
-            outcome_advantages(update_.advantage_options(), scored);
+            outcome_advantages(phases_.update().advantage_options(), scored);
         std::vector<GroupStore::Rejected> out;
         for_each_group(batch, [&](uint64_t ordinal, size_t first, size_t count) {
           if (!is_zero_advantage(std::span(advantages).subspan(first, count))) return;

@@ -5,16 +5,16 @@
 #pragma once
 #include <cstdint>
 
+#include "pipeline/loop/phase_arena.h"
 #include "pipeline/loop/scoring.h"
-#include "pipeline/update/policy_update.h"
 
 namespace rl {
 
 class GroupFilter {
  public:
   // settings: those of the step in progress (Control::settings).
-  GroupFilter(const Settings& settings, Scoring& scoring, const PolicyUpdate& update)
-      : settings_(settings), scoring_(scoring), update_(update) {}
+  GroupFilter(const Settings& settings, Scoring& scoring, const PhaseArena& phases)
+      : settings_(settings), scoring_(scoring), phases_(phases) {}
 
   // Commits or drops the groups that are complete and not committed.
   FlowJudged commit_by_score();
@@ -25,7 +25,7 @@ class GroupFilter {
  private:
   const Settings& settings_;
   Scoring& scoring_;
-  const PolicyUpdate& update_;
+  const PhaseArena& phases_;
 };
 
 }  // namespace rl

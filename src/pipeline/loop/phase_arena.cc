@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
+
 namespace rl {
 
 PhaseArena::PhaseArena(LoadedModel& model, const Settings& settings, const MemoryPlan& plan) {
@@ -12,7 +14,8 @@ PhaseArena::PhaseArena(LoadedModel& model, const Settings& settings, const Memor
   const ComputeLease lease(runtime, "making a pipeline");
   with_knobs(plan, [&] { reserve(model, settings, plan); });
   if (runtime.compute().has_own_memory()) return;
-  std::vector<std::span<std::byte>> memory = update_->memory();
+  std::vector<std::span<std::byte>> memory;
+  if (trains()) memory = update_->memory();
   memory.push_back(arena_.span());
   if (!share_bytes()) memory.push_back(engine_arena_.span());
   prefault_ = std::make_unique<Prefault>(std::move(memory), runtime.num_threads(), runtime.cpus());
@@ -26,7 +29,9 @@ void PhaseArena::reserve(LoadedModel& model, const Settings& settings, const Mem
   const bool apart = plan.bytes_of(kPhaseWorkspace) == 0;
   arena_ = reserved(apart ? kTrainingWorkspace : kPhaseWorkspace);
   if (apart) engine_arena_ = reserved(kEngineWorkspace);
-  update_ = std::make_unique<PolicyUpdate>(model, settings, plan, arena_.data(), true);
+  if (settings.pipeline.role != PipelineRole::kRollout) {
+    update_ = std::make_unique<PolicyUpdate>(model, settings, plan, arena_.data(), true);
+  }
   reward_ = RewardRole::make(model, settings, plan, arena_.data());
   if (plan.num_engines > 0) {
     const EngineSetMemory memory = plan.engine_memory((apart ? engine_arena_ : arena_).data());
@@ -37,6 +42,11 @@ void PhaseArena::reserve(LoadedModel& model, const Settings& settings, const Mem
     };
     renew_engine();
   }
+}
+
+PolicyUpdate& PhaseArena::update() const {
+  RL_CHECK(trains());
+  return *update_;
 }
 
 // The memory belongs to one engine at a time.

@@ -21,7 +21,8 @@ class PhaseArena {
 
   EngineSet* engine() const { return engine_.get(); }   // null: nothing is ever generated
   RewardRole* reward() const { return reward_.get(); }  // null: the host scores
-  PolicyUpdate& update() const { return *update_; }
+  bool trains() const { return update_ != nullptr; }
+  PolicyUpdate& update() const;  // of a run that trains
   // An engine as at the beginning, which has seen nothing.
   void renew_engine();
   bool share_bytes() const { return engine_arena_.bytes() == 0; }

@@ -16,8 +16,9 @@
 
 namespace rl {
 
-Pipeline::Pipeline(std::shared_ptr<LoadedModel> model, const Settings& settings)
-    : impl_(std::make_shared<Impl>(std::move(model), settings)) {}
+Pipeline::Pipeline(std::shared_ptr<LoadedModel> model, const Settings& settings,
+                   std::shared_ptr<ExperienceStore> store)
+    : impl_(std::make_shared<Impl>(std::move(model), settings, std::move(store))) {}
 
 // The failure comes before the stop, which ranks that divide a model would agree to.
 Pipeline::~Pipeline() {
@@ -32,6 +33,7 @@ void Pipeline::set_custom_advantage(CustomAdvantage advantage) {
   const std::lock_guard start(impl_->start_mutex);
   const Control::Lock lock = impl_->control.lock();
   impl_->control.refuse_second_start(lock);
+  impl_->require_training("reads no advantages");
   impl_->phases.update().swap_custom_advantage(advantage);
 }
 
@@ -39,6 +41,7 @@ void Pipeline::set_custom_loss(CustomLoss loss) {
   const std::lock_guard start(impl_->start_mutex);
   const Control::Lock lock = impl_->control.lock();
   impl_->control.refuse_second_start(lock);
+  impl_->require_training("has no loss");
   impl_->phases.update().swap_custom_loss(loss);
 }
 
@@ -66,7 +69,8 @@ void Pipeline::start() {
   const std::lock_guard start(p.start_mutex);
   p.require_custom_algorithms();  // the host may have removed them meanwhile
   p.model->prepare_compute(LoadedModel::Weights::kTrained);
-  p.phases.update().begin_run(p.settings);  // the host may have set weights meanwhile
+  // The host may have set weights meanwhile.
+  if (p.phases.trains()) p.phases.update().begin_run(p.settings);
   std::shared_ptr<TraceRecorder> recorder = p.files.timeline().make();
   const Control::Lock lock = p.control.lock();
   p.control.refuse_second_start(lock);  // it may have been stopped in the meantime
@@ -203,6 +207,7 @@ std::string Pipeline::checkpoint(int64_t timeout_ns) {
 }
 
 void Pipeline::save_critic(const std::string& dir, Dtype dtype, bool replace_existing) const {
+  impl_->require_training("has no critic");
   impl_->phases.update().save_critic(dir, dtype, replace_existing);
 }
 

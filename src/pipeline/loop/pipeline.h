@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "algo/algo_arrays.h"
+#include "buffer/experience_store.h"
 #include "buffer/ledger.h"
 #include "core/event_queue.h"
 #include "core/function_ref.h"
@@ -77,7 +78,9 @@ class Pipeline {
  public:
   // Checks the options against runtime, model and plan, reserves memory, opens data.path and
   // eval.path, and resumes as checkpoint.resume says. Nothing runs before start().
-  Pipeline(std::shared_ptr<LoadedModel> model, const Settings& settings);
+  // store: of the host, for a pipeline.role that needs one; null: buffer.store_path is it.
+  Pipeline(std::shared_ptr<LoadedModel> model, const Settings& settings,
+           std::shared_ptr<ExperienceStore> store = nullptr);
   // Stops; returns when the library thread has ended, which takes at most one training step.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;

@@ -32,8 +32,11 @@ struct Pipeline::Impl {
     std::unique_ptr<LoadedModel::RunLease> model;
   };
 
-  Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given);
+  Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given,
+       std::shared_ptr<ExperienceStore> store);
 
+  void resume_training();
+  void require_training(const char* does) const;
   void require_custom_algorithms() const;
   void require_first_rank(const char* does, bool with_partners = false) const;
   void require_no_partners() const;

@@ -42,6 +42,7 @@ void Pipeline::Impl::run() noexcept {
   try {
     run_steps();
     checkpoints.finish();
+    training.acknowledge();
   } catch (...) {
     cause = caught_error();
     rollout.batches().fail(cause->message.c_str());

@@ -37,7 +37,8 @@ MemoryPlan prepared_plan(const LoadedModel& model, const Settings& settings) {
 
 }  // namespace
 
-Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
+Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given,
+                     std::shared_ptr<ExperienceStore> store)
     : model(std::move(loaded)),
       runtime(model->runtime()),
       plan(prepared_plan(*model, given)),
@@ -51,24 +52,39 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given)
       generation(control, *model, phases, scoring, files),
       evaluation(
           {control, *model, phases, prompts, scoring, generation, files, checkpoints, progress}),
-      rollout({control, *model, phases, prompts, scoring, generation, progress}),
+      rollout({control, *model, phases, prompts, scoring, generation, progress},
+              make_run_role(*model, given, std::move(store))),
       training(evaluation, rollout) {
   const auto apply = [this](const ScheduledEvent& input) { scoring.apply(input); };
   control.share(SharedInputs(runtime.tensor_ranks(), runtime.stage_ranks()), apply);
   RunState& state = progress.boundary;
-  if (const std::optional<RunState> found = checkpoints.find(phases.update())) {
-    state = *found;
-    scoring.restore(state, runtime.data_ranks().rank() == 0);
-    checkpoints.load(phases.update(), state);
-  }
+  if (phases.trains()) resume_training();
   state.seed = runtime.seed();
   state.max_tokens = plan.max_tokens;
-  state.kl_coef = phases.update().adaptive_kl();
   progress.version = model->version();
   prompts.resume_at(state.cursor);
   files.open_schedule(state,
                       {checkpoints.config_digest(), !checkpoints.resumed_from().empty(), apply});
   files.open(state.step);
+}
+
+// As checkpoint.resume says.
+void Pipeline::Impl::resume_training() {
+  RunState& state = progress.boundary;
+  PolicyUpdate& update = phases.update();
+  if (const std::optional<RunState> found = checkpoints.find(update)) {
+    state = *found;
+    scoring.restore(state, runtime.data_ranks().rank() == 0);
+    checkpoints.load(update, state);
+  }
+  state.kl_coef = update.adaptive_kl();
+}
+
+void Pipeline::Impl::require_training(const char* does) const {
+  if (phases.trains()) return;
+  throw Error(Code::kFailedPrecondition,
+              str("a pipeline of pipeline.role = rollout trains nothing, and ", does))
+      .with_key("pipeline.role");
 }
 
 // with_partners: the ranks that divide its model with rank 0 do it too.
@@ -111,6 +127,7 @@ void Pipeline::Impl::require_custom_algorithms() const {
         .with_key(key);
   };
   const AlgoSettings& algo = settings.algo;
+  if (!phases.trains()) return;
   require("algo.advantage",
           algo.advantage == Advantage::kCustom && !phases.update().has_custom_advantage(),
           "advantage");

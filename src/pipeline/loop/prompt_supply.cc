@@ -103,6 +103,12 @@ Prompt PromptSupply::eval_row(int64_t row, int64_t max_new_tokens, Objective obj
 }
 
 void PromptSupply::check_feed(const Control::Lock&) const {
+  if (control_.settings().pipeline.role == PipelineRole::kTrain) {
+    throw Error(Code::kFailedPrecondition,
+                "a pipeline of pipeline.role = train takes groups from a store, so no prompts can "
+                "be fed")
+        .with_key("pipeline.role");
+  }
   if (data_ != nullptr) {
     throw Error(Code::kFailedPrecondition, "prompts come from data.path, so none can be fed")
         .with_key("data.path");

@@ -1,9 +1,11 @@
 // The rollout of a pipeline: what its producer does (pipeline/flow), by prompts, engine, scores and
-// filters. The host's pause and stop take effect before each forward and in each wait. The loop's
-// thread alone uses it.
+// filters. The host's pause and stop take effect before each forward and in each wait. In the role
+// train its groups come from a store; in the role rollout they go to one as soon as they are
+// complete, so that no step ever takes any. The loop's thread alone uses it.
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 
 #include "pipeline/flow/ports.h"
@@ -16,6 +18,7 @@
 #include "pipeline/loop/scoring.h"
 #include "pipeline/loop/step_record.h"
 #include "pipeline/ranks/rank_batches.h"
+#include "pipeline/roles/run_role.h"
 
 namespace rl {
 
@@ -28,9 +31,9 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
     PromptSupply& prompts;
     Scoring& scoring;
     Generation& generation;
-    const RunProgress& progress;
+    RunProgress& progress;
   };
-  explicit RolloutDriver(const Uses& uses);
+  RolloutDriver(const Uses& uses, RunRole role);
 
   // Before the run: its next prompts are those of the state that it continues.
   void begin(const RunState& state);
@@ -42,7 +45,14 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
   GroupFilter& filter() { return filter_; }
   StepRecord& step() { return step_; }
   RankBatches& batches() { return batches_; }
-  bool generates() const;  // responses are generated, not read from the data
+  bool generates() const;  // responses are generated here, not given or taken from a store
+
+  // The weights of this step are durable: a store forgets the groups that they were trained on.
+  void acknowledge(uint64_t step);
+  // The step is over for these groups.
+  void end_step(std::span<const SamplePtr> batch);
+  // Of the store; none without one.
+  MetricList store_metrics() const;
 
   FlowGroups groups() override { return uses_.scoring.groups(); }
   int64_t draw(int64_t count, bool all) override;
@@ -67,6 +77,13 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
   const Settings& settings() const { return uses_.control.settings(); }
   int64_t now() const { return uses_.model.runtime().clock().now_ns(); }
   int64_t open_drawn(int64_t count, bool all);
+  int64_t open_claimed(int64_t count);
+  int64_t open_ahead(int64_t count);
+  void deliver(int64_t groups);
+  bool waits_for_weights(bool now);
+  void note_weights();
+  bool is_over() const;
+  std::optional<int64_t> next_look(const Control::Lock& lock) const;
   void open(const Prompt& prompt, uint64_t ordinal);
 
   const Uses uses_;
@@ -78,6 +95,7 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
   std::deque<uint64_t> reopened_;  // drawn before the checkpoint, and to be drawn again
   bool source_ended_ = false;
   int64_t generated_ns_ = 0;  // when the last forward ended
+  RunRole role_;
 };
 
 }  // namespace rl

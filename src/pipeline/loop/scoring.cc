@@ -161,6 +161,20 @@ void Scoring::add_given(uint64_t ordinal, const Prompt& prompt) {
   steps_.commit(ordinal, false);
 }
 
+void Scoring::add_stored(uint64_t ordinal, std::span<const SamplePtr> group, int64_t steps_done) {
+  const Control::Lock lock = control_.lock();
+  ScoreBoard& board = steps_.board();
+  for (const SamplePtr& s : group) {
+    require_parts(s->id, s->reward_parts.size());
+    if (!s->token_rewards.empty()) require_token_rewards(s->id);
+  }
+  board.open(ordinal, group.front()->data_row, steps_done);
+  for (const SamplePtr& s : group) {
+    board.finish(s, -1);
+    board.score(board.sample_id(ordinal, s->slot), rewards_of(*s), now());
+  }
+}
+
 int64_t Scoring::deadline_from_now(int64_t timeout_ns) const {
   const int64_t start = now();
   if (timeout_ns == 0 || timeout_ns > INT64_MAX - start || !control_.has_host()) return -1;

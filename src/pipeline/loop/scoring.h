@@ -59,6 +59,8 @@ class Scoring {
   void open(Purpose purpose, uint64_t ordinal, const Prompt& prompt, int64_t steps_done);
   // A group of a step whose responses are given: it needs no scores, and is committed.
   void add_given(uint64_t ordinal, const Prompt& prompt);
+  // A group of a step that another process has generated and scored: it is complete.
+  void add_stored(uint64_t ordinal, std::span<const SamplePtr> group, int64_t steps_done);
   // The samples that the engine has finished wait for a reward or a reply from now on; one with
   // non-finite logits drops its group.
   void deliver(Purpose purpose);

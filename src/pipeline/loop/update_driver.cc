@@ -40,6 +40,7 @@ Turn UpdateDriver::between_steps() {
     control.meet();
     if (!control.enter(PipelineState::kFetching)) return Turn::kEnd;
     run_.checkpoints.finish_if_ended();
+    acknowledge();
     if (!run_.generation.active()) control.take_eval_request();
     if (control.apply_staged()) apply_options();
     Control::Due due = control.due();
@@ -61,6 +62,10 @@ Turn UpdateDriver::between_steps() {
   }
 }
 
+void UpdateDriver::acknowledge() {
+  if (const auto step = run_.checkpoints.last_step()) rollout_.acknowledge(*step);
+}
+
 // In the trace of a run that generates ahead.
 void UpdateDriver::trace_wait(const char* name, int64_t start_ns, int64_t end_ns) const {
   if (!generates_ahead(settings())) return;
@@ -74,7 +79,7 @@ bool UpdateDriver::meets_for_checkpoint() {
 }
 
 void UpdateDriver::apply_options() {
-  run_.phases.update().set_options(settings());
+  if (run_.phases.trains()) run_.phases.update().set_options(settings());
   rollout_.set_rules();
 }
 
@@ -90,7 +95,7 @@ void UpdateDriver::begin_step() {
 }
 
 int64_t UpdateDriver::drop_stale() {
-  const auto most = static_cast<uint64_t>(rollout_.rules().max_staleness);
+  const auto most = static_cast<uint64_t>(settings().pipeline.max_staleness);
   const uint64_t version = run_.model.version();
   return version > most ? run_.scoring.drop_older_than(version - most) : 0;
 }
@@ -111,6 +116,7 @@ Turn UpdateDriver::begin(int64_t groups) {
   }
   batch_ = std::move(*batch);
   training_ = true;
+  version_ = run_.model.version();
   run_.files.record_batch(step_number, batch_, run_.scoring.group_size(Purpose::kTrain));
   rollout_.trace_groups();
   PolicyUpdate& update = run_.phases.update();
@@ -176,7 +182,7 @@ void UpdateDriver::finish(UpdateResult done) {
   step.skipped = done.skipped;
   step.trained = std::move(done.metrics);
   step.update = done.trained;
-  if (rollout_.generates()) run_.files.records().keep_extremes(batch_);
+  if (is_rl(settings().algo.objective)) run_.files.records().keep_extremes(batch_);
 }
 
 // The step is final: the ledger commits it and the host is notified.
@@ -186,7 +192,7 @@ void UpdateDriver::publish() {
   step.times.unpublished_ns = now() - trained_ns_;
   trace_wait("pipeline.wait_for_rollout", trained_ns_, trained_ns_ + step.times.unpublished_ns);
   if (generates_ahead(settings())) {
-    step.trained.append(staleness_metrics(batch_, run_.model.version()));
+    step.trained.append(staleness_metrics(batch_, version_));
   }
   const int64_t start = now();
   run_.phases.update().publish(step.update);
@@ -203,7 +209,10 @@ void UpdateDriver::publish() {
   if (run_.model.runtime().ranks().rank() == 0) event->metrics = std::move(metrics);
   run_.model.runtime().tracer().span({"pipeline.step", TraceLane::kPipeline, step.times.begin,
                                       now(), "step", static_cast<int64_t>(event->step)});
+  const uint64_t step_done = event->step;
   run_.control.push(std::move(event));
+  rollout_.end_step(own_);
+  if (settings().checkpoint.dir.empty()) rollout_.acknowledge(step_done);
   batch_.clear();
   own_.clear();
   training_ = false;
@@ -313,6 +322,7 @@ MetricList UpdateDriver::step_metrics() {
   const RankBatches& batches = rollout_.batches();
   set_ledger(m, batches.alone() ? run_.scoring.ledger(run_.control.lock()) : boundary.ledger);
   if (generates_ahead(settings())) m.append(flow_metrics(run_.scoring.groups(), step.times));
+  m.append(rollout_.store_metrics());
   m.append(supply_metrics());
   m.append(run_.checkpoints.metrics());
   if (generates) {

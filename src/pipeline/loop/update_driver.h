@@ -17,6 +17,8 @@ class UpdateDriver final : public UpdatePort {
  public:
   UpdateDriver(Evaluation& evaluation, RolloutDriver& rollout)
       : run_(evaluation.run_parts()), evaluation_(evaluation), rollout_(rollout) {}
+  // What a checkpoint has kept needs no store any more.
+  void acknowledge();
   // The run is over; a step that failed may have been under way.
   void end() { write_.reset(); }
 
@@ -50,6 +52,7 @@ class UpdateDriver final : public UpdatePort {
   std::vector<SamplePtr> own_;    // of the step in progress, this rank's groups
   std::vector<SamplePtr> batch_;  // and those of all ranks
   std::optional<LoadedModel::WriteLease> write_;
+  uint64_t version_ = 0;  // that it began with
   bool training_ = false;
   int64_t trained_ns_ = 0;  // when its weights were trained
 };

@@ -347,7 +347,7 @@ void throw_violations(const PlanRequest& a) {
   Violations violations;
   violations.add(a.settings.set.validate_all());
   violations.add(plan_violations(a.settings, a.models->whole, a.use, *a.device));
-  if (trains(a.use) && a.models->teacher && distills_rows(a.settings))
+  if (trains(a.settings, a.use) && a.models->teacher && distills_rows(a.settings))
     check_context(a.settings, *a.models->teacher, 1, "model.teacher_path", violations);
   violations.throw_any();
 }

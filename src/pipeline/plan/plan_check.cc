@@ -7,6 +7,7 @@
 #include "pipeline/plan/batch_check.h"
 #include "pipeline/plan/plan.h"
 #include "pipeline/plan/planner.h"
+#include "pipeline/plan/role_check.h"
 
 namespace rl {
 namespace {
@@ -63,11 +64,20 @@ void check_pipeline_buffer(const Settings& settings, Violations& v) {
                        "the age of samples"))
               .with_expected("-1"));
   }
-  if (!settings.buffer.store_path.empty()) {
+  const bool alone = settings.pipeline.role == PipelineRole::kBoth;
+  if (alone && !settings.buffer.store_path.empty()) {
     v.add(conflict("buffer.store_path", "pipeline.mode",
                    str("buffer.store_path is ", settings.buffer.store_path,
-                       ", which has no effect in a pipeline: it trains on what it generates"))
+                       ", which has no effect in a pipeline of pipeline.role = both: it trains on "
+                       "what it generates"))
               .with_expected("empty"));
+  }
+  if (alone && settings.buffer.store_lease_ns != 0) {
+    v.add(conflict("buffer.store_lease_ns", "pipeline.role",
+                   str("buffer.store_lease_ns is ", settings.buffer.store_lease_ns,
+                       ", which has no effect in a pipeline of pipeline.role = both: it takes from "
+                       "no store"))
+              .with_expected("0"));
   }
   if (!settings.buffer.spill_path.empty()) {
     v.add(conflict("buffer.spill_path", "pipeline.mode",
@@ -83,7 +93,7 @@ void check_pipeline_buffer(const Settings& settings, Violations& v) {
 std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& config, PlanUse use,
                                    const Device& device) {
   const bool engine = generates_samples(settings, use);
-  const bool trainer = trains(use);
+  const bool trainer = trains(settings, use);
   const bool by_hand = use == PlanUse::kGenerate || use == PlanUse::kParts;
   Violations v;
   v.collect([&] { with_split(config, tensor_split_from(settings, 0)); });
@@ -103,6 +113,7 @@ std::vector<Error> plan_violations(const Settings& settings, const ModelConfig& 
               .with_expected("fcfs"));
   }
   if (use == PlanUse::kPipeline) check_pipeline_buffer(settings, v);
+  if (use == PlanUse::kPipeline) check_role(settings, v);
   if (use == PlanUse::kPipeline && settings.sampling.seed >= 0) {
     v.add(conflict("sampling.seed", "runtime.seed",
                    str("sampling.seed is ", settings.sampling.seed,

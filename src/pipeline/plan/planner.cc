@@ -190,8 +190,14 @@ bool Planner::has_critic() const { return has_trainer() && rl::has_critic(settin
 
 bool Planner::has_reference() const { return has_trainer() && uses_reference(settings_); }
 
+bool trains(const Settings& settings, PlanUse use) {
+  if (use == PlanUse::kPipeline) return settings.pipeline.role != PipelineRole::kRollout;
+  return use == PlanUse::kTrain || use == PlanUse::kParts;
+}
+
 bool generates_samples(const Settings& settings, PlanUse use) {
   if (use != PlanUse::kPipeline) return use == PlanUse::kGenerate || use == PlanUse::kParts;
+  if (settings.pipeline.role == PipelineRole::kTrain) return false;
   if (settings.algo.objective == Objective::kRewardModel) return false;
   return is_rl(settings.algo.objective) || !settings.eval.path.empty();
 }
@@ -214,7 +220,8 @@ int64_t Planner::samples_held() const {
     return (CheckedI64(prompts) * CheckedI64(each)).get();
   };
   int64_t most = 0;
-  if (has_trainer()) most = product(most_groups(settings_), attempts_per_prompt(settings_));
+  if (has_trainer() || use_ == PlanUse::kPipeline)
+    most = product(most_groups(settings_), attempts_per_prompt(settings_));
   if (has_engine()) most = std::max(most, product(settings_.engine.max_num_seqs, num_engines_));
   if (use_ == PlanUse::kPipeline && has_engine()) {
     const int64_t each = settings_.eval.samples_per_prompt;
@@ -483,7 +490,8 @@ uint64_t Planner::min_shared() const {
 }
 
 bool Planner::has_workspaces_apart() const {
-  return use_ == PlanUse::kParts || (use_ == PlanUse::kPipeline && generates_ahead(settings_));
+  if (use_ == PlanUse::kParts) return true;
+  return use_ == PlanUse::kPipeline && generates_ahead(settings_) && has_engine() && has_trainer();
 }
 
 uint64_t Planner::phase_bytes(int64_t max_tokens, int64_t blocks) const {

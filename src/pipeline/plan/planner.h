@@ -15,12 +15,10 @@ constexpr int64_t kMaxBlocks = INT32_MAX;  // KV blocks of one pool: their ids h
 // KV blocks that engine.swap_space_bytes holds.
 int64_t swap_blocks_of(const Settings& settings, const KvShape& kv);
 
-// Whether there is a trainer.
-inline bool trains(PlanUse use) {
-  return use == PlanUse::kTrain || use == PlanUse::kPipeline || use == PlanUse::kParts;
-}
+// Whether there is a trainer: not in a pipeline of role rollout.
+bool trains(const Settings& settings, PlanUse use);
 // Whether there is an engine. A run on given responses has one only for evaluations; a run that
-// trains a reward model has none.
+// trains a reward model has none, nor has a pipeline of role train.
 bool generates_samples(const Settings& settings, PlanUse use);
 
 class Planner {
@@ -38,7 +36,7 @@ class Planner {
   PlanUse use() const { return use_; }
 
   bool has_engine() const;
-  bool has_trainer() const { return trains(use_); }
+  bool has_trainer() const { return trains(settings_, use_); }
   bool has_forwards() const { return use_ == PlanUse::kForward; }  // without a trainer
   bool has_reference() const;
   bool has_critic() const;

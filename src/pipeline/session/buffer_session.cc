@@ -8,6 +8,19 @@
 
 namespace rl {
 
+namespace {
+
+void refuse_lease(int64_t lease_ns) {
+  if (lease_ns == 0) return;
+  throw Error(Code::kConflict,
+              str("buffer.store_lease_ns is ", lease_ns, ", but the buffer has no store"))
+      .with_key("buffer.store_lease_ns")
+      .with_other_key("buffer.store_path")
+      .with_expected("0");
+}
+
+}  // namespace
+
 BufferSession::BufferSession(const Settings& settings, int64_t capacity,
                              std::shared_ptr<ExperienceStore> store)
     : needs_scores_(is_rl(settings.algo.objective)),
@@ -39,9 +52,12 @@ BufferSession::BufferSession(const Settings& settings, int64_t capacity,
     store_ = std::make_shared<DirectoryStore>([this] { return files(); }, dir,
                                               settings.buffer.num_storage_units);
   }
-  if (store_ == nullptr) return;
-  consumer_ =
-      std::make_unique<StoreConsumer>(store_, buffer_.group_size(), capacity, needs_scores_);
+  if (store_ == nullptr) {
+    refuse_lease(settings.buffer.store_lease_ns);
+    return;
+  }
+  consumer_ = std::make_unique<StoreConsumer>(store_, buffer_.group_size(), capacity, needs_scores_,
+                                              settings.buffer.store_lease_ns);
 }
 
 std::shared_ptr<FileSystem> BufferSession::files() const {

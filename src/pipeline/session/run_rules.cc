@@ -85,6 +85,7 @@ constexpr const char* kReadByEvaluations[] = {"sampling.ignore_eos", "sampling.m
 // Options of engine and sampling have no effect in a run that never generates, and most of
 // sampling.* has none in a run that generates only for evaluations.
 void refuse_idle_engine(const Settings& settings, Violations& violations) {
+  if (settings.pipeline.role == PipelineRole::kTrain) return;  // check_role
   if (!generates_samples(settings, PlanUse::kPipeline)) {
     const bool never = trained_head(settings) == ModelHead::kScalar;
     const auto nothing = [](std::string_view) { return false; };

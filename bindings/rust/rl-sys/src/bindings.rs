@@ -2233,6 +2233,13 @@ extern "C" {
         out: *mut *mut rl_buffer,
         err: *mut *mut rl_error,
     ) -> rl_status;
+    pub fn rl_pipeline_create_stored(
+        model: *mut rl_model,
+        options: *const rl_options,
+        store: *const rl_store,
+        out: *mut *mut rl_pipeline,
+        err: *mut *mut rl_error,
+    ) -> rl_status;
     pub fn rl_exchange_init(exchange: *mut rl_exchange, size: usize);
     pub fn rl_transport_init(transport: *mut rl_transport, size: usize);
     pub fn rl_host_init(host: *mut rl_host, size: usize);

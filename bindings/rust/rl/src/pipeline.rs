@@ -4,6 +4,7 @@ use crate::error::outcome;
 use crate::events::Source;
 use crate::model::save_flags;
 use crate::options::handle_or_null;
+use crate::store::{table, Store};
 use crate::text::{optional, path_text, timeout_ns, Bytes};
 use crate::{
     sys, AlgoTokens, AsyncEvents, Dtype, Event, EventQueue, Events, Model, Options, Outcome, Plan,
@@ -127,6 +128,18 @@ impl Pipeline {
         let options = handle_or_null(options.into());
         // SAFETY: the handles live during the call, and the library keeps the model alive.
         unsafe { object_of!(Self, rl_pipeline_create(model.as_ptr(), options)) }
+    }
+
+    /// One half of a run (`pipeline.role`) over a store of the host.
+    pub fn stored<'a>(
+        model: &Model,
+        options: impl Into<Option<&'a Options>>,
+        store: impl Store + 'static,
+    ) -> Result<Self> {
+        let (options, store) = (handle_or_null(options.into()), table(store));
+        // SAFETY: the handles live during the call, the library keeps the model alive, and it takes
+        // the store with the struct.
+        unsafe { object_of!(Self, rl_pipeline_create_stored(model.as_ptr(), options, &store)) }
     }
 
     pub fn start(&self) -> Result<()> {
