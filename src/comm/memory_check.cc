@@ -4,6 +4,7 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,14 +35,16 @@ uint64_t available_bytes(const std::string& text) {
   return kib << 10;
 }
 
-// After a call failed, whose error counts more than what cannot be read.
-std::string bytes_now(const FreeMemory& memory) {
+// Nothing if it cannot be read: that must not keep a rank from a call that others make.
+std::optional<uint64_t> bytes_now(const FreeMemory& memory) {
   try {
-    return str(memory.bytes());
+    return memory.bytes();
   } catch (const Error&) {
-    return "an unknown number";
+    return std::nullopt;
   }
 }
+
+std::string text_of(std::optional<uint64_t> bytes) { return bytes ? str(*bytes) : "unknown"; }
 
 class SystemMemory final : public FreeMemory {
  public:
@@ -66,14 +69,14 @@ std::shared_ptr<FreeMemory> free_system_memory() {
 
 void run_checked(const MemoryCheck& check, FunctionRef<void()> call) {
   if (check.memory == nullptr) return call();
-  const uint64_t before = check.memory->bytes();
-  const bool short_of_memory = before < check.threshold_bytes;
+  const std::optional<uint64_t> before = bytes_now(*check.memory);
+  const bool short_of_memory = before && *before < check.threshold_bytes;
   if (short_of_memory) check.memory->release_caches();
   try {
     call();
   } catch (Error& error) {
-    error.message += str("; ", before, " bytes of memory were free before the call, ",
-                         bytes_now(*check.memory), " after it");
+    error.message += str("; free memory in bytes: ", text_of(before), " before the call, ",
+                         text_of(bytes_now(*check.memory)), " after it");
     if (short_of_memory) {
       error.message += str("; caches were released, since comm.memory_check_threshold_bytes is ",
                            check.threshold_bytes);

@@ -120,9 +120,10 @@ class BackwardPass {
 
   // d_normed and the products of parts are free by now.
   void embedding_gradient() {
+    const int64_t gradient = layout_.gradient_of(layout_.embedding());
+    if (gradient < 0) return;
     const float* dx = b_.dx;
     if (rows_.divides()) dx = all_rows_of_dx();
-    const int64_t gradient = layout_.gradient_of(layout_.embedding());
     add_embedding_gradient(model_, {batch_.ids, dx, gradient, args_.grads, f_.parts, b_.d_normed});
   }
 

@@ -18,7 +18,7 @@ uint64_t carve(HeadBuffers& b, const ModelConfig& c, Dtype compute, bool with_ba
   const uint64_t rows = padded_rows(b.max_rows), item = dtype_bytes(compute), n = b.logit_rows;
   const uint64_t tile_bytes = n * b.cut.tiles().count() * sizeof(TileStats);
   const uint64_t sampled =
-      divided && b.samples ? sampled_rows(b.logit_rows, b.cut) * c.vocab * 4 : uint64_t{0};
+      divided && b.samples ? most_sampled_rows(b.logit_rows, b.cut) * c.vocab * 4 : uint64_t{0};
   ArenaPlan plan;
   const auto take = [&](const char* name, uint64_t bytes) {
     const uint64_t offset = plan.add_region(name, bytes);

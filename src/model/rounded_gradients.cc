@@ -15,11 +15,12 @@ int64_t aligned(int64_t floats) { return (floats + kAlign - 1) / kAlign * kAlign
 }  // namespace
 
 RoundedGradients::RoundedGradients(Compute& compute, const Memory& memory, uint64_t seed,
-                                   uint32_t stream)
+                                   uint32_t stream, Piece vocabulary)
     : compute_(compute),
       memory_(memory),
       key_(PhiloxKey{seed, RngPurpose::kGradientRounding}.derive()),
-      stream_(stream) {
+      stream_(stream),
+      vocabulary_(vocabulary) {
   RL_CHECK(stream < kStreams);
 }
 
@@ -43,18 +44,21 @@ int64_t RoundedGradients::part_elements(int64_t room, int64_t width) {
 
 void RoundedGradients::begin(int64_t step) {
   step_ = static_cast<uint32_t>(step);
-  additions_ = 0;
+  additions_ = vocabulary_additions_ = 0;
   used_ = 0;
   zero_floats(compute_, {reinterpret_cast<float*>(memory_.values), memory_.count / 2});
   zero_floats(compute_, {memory_.scratch, memory_.scratch_floats});
 }
 
-RoundingKey RoundedGradients::next_key() {
-  return {key_, step_, additions_++ * kStreams + stream_};
+RoundingKey RoundedGradients::next_key(int64_t at) {
+  const auto place = static_cast<uint64_t>(at);
+  const bool apart = place >= vocabulary_.begin && place < vocabulary_.end;
+  uint32_t& additions = apart ? vocabulary_additions_ : additions_;
+  return {key_, step_, additions++ * kStreams + stream_};
 }
 
 void RoundedGradients::fold(float* from, int64_t at, int64_t count) {
-  const RoundingKey key = next_key();
+  const RoundingKey key = next_key(at);
   add_rounded(compute_, {key, {from, memory_.values + at, count, static_cast<uint64_t>(at)}});
 }
 
@@ -84,7 +88,7 @@ void RoundedGradients::add_rows(const VocabularyRows& rows,
   const auto count = static_cast<int64_t>(distinct_.size()) * rows.width;
   zero_floats(compute_, {rows.scratch, count});
   add(rows.scratch, places_);
-  const RoundingKey key = next_key();
+  const RoundingKey key = next_key(rows.at);
   uint16_t* const to = memory_.values + rows.at;
   add_rounded(
       compute_,

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "comm/values.h"
 #include "core/function_ref.h"
 #include "model/weights.h"
 #include "ops/compute.h"
@@ -32,9 +33,12 @@ class RoundedGradients {
     float* scratch;
     int64_t scratch_floats;  // scratch_floats(layout)
   };
-  // stream: apart from other models that round in the same step; below kStreams.
+  // stream: apart from other models that round in the same step; below kStreams. vocabulary: the
+  // places of pieces of embedding and head. Ranks add there as often as their tokens need, so these
+  // additions are counted apart, and all ranks round alike what all of them have.
   static constexpr uint32_t kStreams = 2;
-  RoundedGradients(Compute& compute, const Memory& memory, uint64_t seed, uint32_t stream);
+  RoundedGradients(Compute& compute, const Memory& memory, uint64_t seed, uint32_t stream,
+                   Piece vocabulary = {});
 
   // Room for the largest parameter of a layer, for a row of any other, and for one task of the
   // optimizer's ops.
@@ -75,14 +79,15 @@ class RoundedGradients {
   void spoil();
 
  private:
-  RoundingKey next_key();
+  RoundingKey next_key(int64_t at);
   void fold(float* from, int64_t at, int64_t count);
 
   Compute& compute_;
   const Memory memory_;
   const std::array<uint32_t, 2> key_;
   const uint32_t stream_;
-  uint32_t step_ = 0, additions_ = 0;
+  const Piece vocabulary_;
+  uint32_t step_ = 0, additions_ = 0, vocabulary_additions_ = 0;
   int64_t used_ = 0;  // floats of scratch that calls of add() have
   std::vector<int32_t> distinct_, places_;
 };

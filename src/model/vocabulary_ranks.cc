@@ -1,6 +1,7 @@
 #include "model/vocabulary_ranks.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "core/error.h"
@@ -58,7 +59,7 @@ void gather_logits(const TensorRanks& ranks, const HeadBuffers& b, float* to) {
 void keep_own_columns(const HeadBuffers& b, float* rows) {
   for (int64_t row = 0; row < b.rows; ++row) {
     const float* const from = rows + row * b.cut.tiles().n + b.cut.own().first;
-    std::copy(from, from + b.vocab, rows + row * b.vocab);
+    std::memmove(rows + row * b.vocab, from, static_cast<size_t>(b.vocab) * sizeof(float));
   }
 }
 

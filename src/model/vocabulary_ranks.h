@@ -16,7 +16,7 @@
 namespace rl {
 
 // The most of `rows` rows that a rank samples from.
-inline int64_t sampled_rows(int64_t rows, const VocabularyCut& cut) {
+inline int64_t most_sampled_rows(int64_t rows, const VocabularyCut& cut) {
   return (rows + cut.ranks() - 1) / cut.ranks();
 }
 // Where head_logits() leaves the statistics of this rank's tiles.

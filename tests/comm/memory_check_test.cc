@@ -31,8 +31,7 @@ TEST(MemoryCheck, AnErrorHasWhatWasFree) {
   const Error e = expect_error(Code::kRankLost, [&] {
     run_checked({memory, 500}, [] { throw RankError(1, "rank 1 is gone"); });
   });
-  EXPECT_EQ(e.message,
-            "rank 1 is gone; 500 bytes of memory were free before the call, 30 after it");
+  EXPECT_EQ(e.message, "rank 1 is gone; free memory in bytes: 500 before the call, 30 after it");
   EXPECT_EQ(e.location, "rank 1");
   EXPECT_EQ(memory->releases, 0);  // not less than the threshold
 }
@@ -50,6 +49,23 @@ TEST(MemoryCheck, CachesAreReleasedBelowTheThreshold) {
   });
   EXPECT_EQ(memory->releases, 2);
   EXPECT_NE(e.message.find("comm.memory_check_threshold_bytes is 701"), std::string::npos);
+}
+
+class Unreadable final : public FreeMemory {
+ public:
+  uint64_t bytes() const override { throw Error(Code::kIo, "no file descriptor is left"); }
+  void release_caches() override { ADD_FAILURE() << "nobody knows that memory is short"; }
+};
+
+// The other ranks make the call too.
+TEST(MemoryCheck, WhatCannotBeReadKeepsNoRankFromACall) {
+  const MemoryCheck check{std::make_shared<Unreadable>(), 500};
+  int calls = 0;
+  run_checked(check, [&] { ++calls; });
+  EXPECT_EQ(calls, 1);
+  const Error e = expect_error(Code::kRankLost,
+                               [&] { run_checked(check, [] { throw RankError(0, "gone"); }); });
+  EXPECT_EQ(e.message, "gone; free memory in bytes: unknown before the call, unknown after it");
 }
 
 TEST(MemoryCheck, WithoutOneNothingIsRead) {
@@ -77,7 +93,7 @@ TEST(MemoryCheck, CollectivesOfAGroupAreChecked) {
   const Error started = expect_error(
       Code::kRankLost, [&] { group.start_all_reduce(values_of(std::span(values))).wait(); });
   for (const Error& e : {called, started})
-    EXPECT_NE(e.message.find("8 bytes of memory were free"), std::string::npos) << e.message;
+    EXPECT_NE(e.message.find("free memory in bytes: 8 before"), std::string::npos) << e.message;
 }
 
 }  // namespace

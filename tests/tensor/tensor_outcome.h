@@ -10,22 +10,25 @@
 
 namespace rl::testing {
 
-// What a rank sees of a run.
+// What a rank sees of a run of kSteps steps on `count` samples of the first `tokens` tokens, or of
+// all.
 struct Outcome {
   std::vector<float> logprobs;   // of samples that it computes, before the first step
   std::vector<float> gradients;  // of the first step, of what it has
   std::vector<float> masters;    // after the last, as files have them
+  std::vector<float> whole;      // the masters that every rank has
   std::vector<double> norms;
   std::optional<WeightLayout> layout;
 };
 
 inline constexpr int kSteps = 3;
 
-inline Outcome train(TrainRig& rig, int count = 8) {
+inline Outcome train(TrainRig& rig, int count = 8, int64_t tokens = 0) {
   Outcome out;
   out.layout.emplace(rig.trainer->layout());
   for (unsigned step = 0; step < kSteps; ++step) {
-    std::vector<Sample> samples = random_samples(count, rig.model().config().vocab, 11 + step);
+    const int64_t vocab = tokens != 0 ? tokens : rig.model().config().vocab;
+    std::vector<Sample> samples = random_samples(count, vocab, 11 + step);
     store_logprobs(rig, samples);
     for (const Sample& s : samples)
       out.logprobs.insert(out.logprobs.end(), s.logprobs.begin(), s.logprobs.end());
@@ -36,6 +39,8 @@ inline Outcome train(TrainRig& rig, int count = 8) {
     if (step == 0) out.gradients = rig.gradients();
   }
   out.masters = all_weights(rig.model(), WholeTensors(rig.model()));
+  out.whole.resize(static_cast<size_t>(rig.model().layout().sections().front().masters));
+  rig.model().masters().part(0, static_cast<int64_t>(out.whole.size())).read(out.whole);
   return out;
 }
 
@@ -57,6 +62,7 @@ inline void expect_same_as_one(const std::vector<Outcome>& ranks, const Outcome&
     EXPECT_TRUE(same_bits(rank.logprobs, one.logprobs));
     EXPECT_EQ(rank.norms, one.norms);
     EXPECT_TRUE(same_bits(rank.masters, one.masters));
+    EXPECT_TRUE(same_bits(rank.whole, one.whole));
     for_sections(*rank.layout, *one.layout,
                  [&](const LayoutSection& own, const LayoutSection& same) {
                    EXPECT_TRUE(same_bits(section_of(rank, own), section_of(one, same)));

@@ -136,5 +136,25 @@ TEST(TensorRanks, GroupsShareABatch) {
   EXPECT_LT(relative_l2(one[0].gradients, alone.gradients), 1e-6);
 }
 
+// Tokens of the first rank alone: the others add nothing to the gradient of the embedding, and more
+// or fewer parts to that of the head. What all of them have is rounded alike.
+TEST(TensorRanksRounding, KeepsWhatAllRanksHaveEqual) {
+  const LayeredSource source(twelve_heads(true));
+  TrainerOptions o = options_of();
+  o.max_tokens = 64;  // several micro-batches a step
+  o.optimizer.grad_dtype = GradDtype::kBf16;
+  for (const Division d : {Division{2, 2}, Division{3, 3}, Division{4, 2}}) {
+    SCOPED_TRACE(str(d.ranks, " ranks of ", d.parts, " parts"));
+    std::vector<Outcome> ranks(static_cast<size_t>(d.ranks));
+    on_ranks(d, {.source = &source}, o, [&](TrainRig& rig, int rank) {
+      ranks[static_cast<size_t>(rank)] = train(rig, 8, 16);
+    });
+    for (const Outcome& rank : ranks) {
+      EXPECT_EQ(rank.norms, ranks.front().norms);
+      EXPECT_TRUE(same_bits(rank.whole, ranks.front().whole));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rl::testing

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "formats/vocabulary_cut.h"
 #include "model/model.h"
 #include "options/option_text.h"
 #include "pipeline/config/activation_options.h"
@@ -135,7 +136,7 @@ StepWork activation_work(const Planner& p, const PassSize& pass) {
 StepWork loss_work(const Planner& p, const PassSize& pass) {
   if (!p.settings().trainer.recompute_loss || p.config().scalar_head) return {};
   const double weights =
-      static_cast<double>(p.config().hidden) * static_cast<double>(p.config().vocab);
+      static_cast<double>(p.config().hidden * VocabularyCut(p.config()).own().count);
   const auto longest = static_cast<double>(p.max_model_len());
   const double share =
       std::min(1.0, static_cast<double>(p.settings().sampling.max_new_tokens) / longest);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/vocabulary_cut.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/plan/knobs.h"
@@ -29,7 +30,7 @@ struct TokenWork {
       layers += 2 * real(c.hidden) * real(2 * s.q_width() + s.kv_width() + 3 * s.ffn);
       heads += 4 * real(s.q_width());
     }
-    head = 2 * real(c.hidden) * real(c.scalar_head ? 1 : c.vocab);
+    head = 2 * real(c.hidden) * real(c.scalar_head ? 1 : VocabularyCut(c).own().count);
     params = (layers + head) / 2;
   }
   double attend(double keys) const { return heads * keys; }

@@ -25,6 +25,16 @@ void copy_floats(Compute& compute, const float* from, float* to, int64_t count) 
   copy_bytes(compute, {from, to, static_cast<uint64_t>(count) * sizeof(float)});
 }
 
+// The places of pieces of embedding and head; none if they are whole. The first section has what is
+// whole, the last ones have the layers.
+Piece vocabulary_gradients(const WeightLayout& layout) {
+  if (!layout.split().divides()) return {};
+  const std::vector<LayoutSection>& sections = layout.sections();
+  const LayoutSection& layers =
+      sections[sections.size() - static_cast<size_t>(layout.split().count)];
+  return {static_cast<uint64_t>(sections[1].gradient), static_cast<uint64_t>(layers.gradient)};
+}
+
 }  // namespace
 
 GradientBytes AdamwState::gradient_bytes(const WeightLayout& layout, GradDtype dtype) {
@@ -80,7 +90,7 @@ AdamwState::AdamwState(const WeightLayout& layout, const OptimizerOptions& optio
     const RoundedGradients::Memory memory{
         reinterpret_cast<uint16_t*>(gradient_data_), layout.gradient_total(),
         reinterpret_cast<float*>(scratch), RoundedGradients::scratch_floats(layout)};
-    rounded_.emplace(compute, memory, options.seed, options.stream);
+    rounded_.emplace(compute, memory, options.seed, options.stream, vocabulary_gradients(layout));
   }
   if (host_moments_.bytes() == 0 || !compute.has_own_memory()) return;
   throw Error(Code::kUnsupported, str("optimizer.cpu_offload: the device ", compute.device().name(),

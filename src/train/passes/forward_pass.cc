@@ -215,7 +215,7 @@ TensorPtr ForwardPass::logits(Samples samples, Rows rows) {
     for (size_t at = 0; at < targets.size(); at += most)
       copy_logits(targets.subspan(at, std::min(most, targets.size() - at)), out.data);
   });
-  model_.tensor_ranks().merge_bytes(all);
+  if (model_.config().has_head()) model_.tensor_ranks().merge_bytes(all);
   share(out);
   return out.tensor;
 }
