@@ -16,9 +16,9 @@
 namespace rl {
 namespace {
 
-constexpr int64_t kPollNs = 10'000'000;    // between two looks at the store
-constexpr int64_t kSettleNs = 50'000'000;  // most to wait for another one that begins at once
-constexpr int kInstanceBit = 48;           // of a sample's id, from which runtime.instance begins
+constexpr int64_t kPollNs = 10'000'000;       // between two looks at the store
+constexpr int64_t kSettleNs = 1'000'000'000;  // most to wait for another one that begins at once
+constexpr int kInstanceBit = 48;  // of a sample's id, from which runtime.instance begins
 
 [[noreturn]] void refuse_group(const std::string& place, const std::string& what) {
   throw Error(Code::kDataLoss, str(place, ": ", what)).with_location(place);
@@ -85,18 +85,22 @@ StoreConsumer::~StoreConsumer() {
 // a lease has lapsed the one that wrote first finds the other's number.
 bool StoreConsumer::open() {
   if (open_) return true;
+  const int64_t now = now_ns();
   const std::string bytes = store_->read_book();
   StoreBook book = bytes.empty() ? StoreBook() : StoreBook::decode(bytes, store_->book_place());
-  const int64_t now = now_ns();
   if (!others_.is_over(book.lease, now)) return false;
   ++book.opening;
   book.lease = {};
+  const int64_t settle_ns = std::min(lease_ns_ / 8, kSettleNs);
   if (lease_ns_ > 0) book.lease = {new_lease_holder(), 1, static_cast<uint64_t>(lease_ns_)};
-  store_->write_book(book.encode());
+  const std::string document = book.encode();
+  // Another one may have begun since the book was read, and be sure of it by now.
+  if (lease_ns_ > 0 && now_ns() - now > settle_ns / 2) return false;
+  store_->write_book(document);
   book_ = std::move(book);
   renewed_ns_ = now;
   if (lease_ns_ > 0) {
-    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(lease_ns_ / 8, kSettleNs)));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(settle_ns));
     if (!is_current()) return false;
   }
   store_->recover();
