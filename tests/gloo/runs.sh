@@ -62,8 +62,7 @@ start() {
   export WORLD_SIZE=$ranks MASTER_PORT=$port RANK MASTER_ADDR
   MASTER_ADDR=$(address_of 0 127.0.0.1)
   for ((RANK = 0; RANK < ranks; ++RANK)); do
-    on_host "$RANK" "${command[@]}" --launcher torchrun --set comm.timeout_ns=2s "$@" \
-      >"$work/out.$RANK" 2>&1 &
+    on_host "$RANK" "${command[@]}" --launcher torchrun "$@" >"$work/out.$RANK" 2>&1 &
     pids+=($!)
   done
 }
@@ -114,7 +113,7 @@ lose() {
   read -r ranks tensor <<<"${layouts[$round % ${#layouts[@]}]}"
   local victim=$((RANDOM % ranks)) what="$1 $2"
   ((round == 0)) && victim=0
-  start "$ranks" "$tensor" "$work/run"
+  start "$ranks" "$tensor" "$work/run" --set comm.timeout_ns=2s
   await 0 "step 1 "
   sleep "0.$(printf %03d $((RANDOM % 600)))"
   [[ $signal == KILL ]] && disown "${pids[$victim]}"  # the shell would report its end
