@@ -46,6 +46,14 @@ static int64_t number_of(const char* name) { /* -1, and a problem, if it is none
   return -1;
 }
 
+/* 0, and a problem, if a text of so many bytes was cut. */
+static int is_whole(int length, size_t size, const char* name) {
+  if (length >= 0 && (size_t)length < size) return 1;
+  snprintf(problem, sizeof problem, "%s is too long: a rendezvous has at most %d bytes", name,
+           (int)size - 1);
+  return 0;
+}
+
 static int meet_at_master(char* rendezvous, size_t size) { /* 0, and a problem, if it cannot be */
   const char* const host = text_of("MASTER_ADDR");
   const int64_t port = host != NULL ? number_of("MASTER_PORT") : -1;
@@ -54,8 +62,8 @@ static int meet_at_master(char* rendezvous, size_t size) { /* 0, and a problem, 
     snprintf(problem, sizeof problem, "MASTER_PORT is %d, not 1 to 65534", (int)port);
     return 0;
   }
-  snprintf(rendezvous, size, "tcp:%s:%d", host, (int)port + 1);
-  return 1;
+  return is_whole(snprintf(rendezvous, size, "tcp:%s:%d", host, (int)port + 1), size,
+                  "MASTER_ADDR");
 }
 
 const char* place_of_launcher(const char* launcher, const char* meeting, place* out) {
@@ -71,9 +79,9 @@ const char* place_of_launcher(const char* launcher, const char* meeting, place* 
   }
   *out = (place){.rank = (uint64_t)rank, .ranks = (uint64_t)ranks};
   if (ranks == 1) return NULL;
-  if (meeting == NULL) {
-    return meet_at_master(out->rendezvous, sizeof out->rendezvous) ? NULL : problem;
-  }
-  snprintf(out->rendezvous, sizeof out->rendezvous, "%s", meeting);
-  return NULL;
+  const size_t size = sizeof out->rendezvous;
+  const int meets = meeting == NULL ? meet_at_master(out->rendezvous, size)
+                                    : is_whole(snprintf(out->rendezvous, size, "%s", meeting), size,
+                                               "--rendezvous");
+  return meets ? NULL : problem;
 }

@@ -24,7 +24,8 @@ readonly program=${RL_PROGRAM:-/usr/local/bin/4_grpo}
 readonly model=$1 train=$2 heldout=$3 out=$4 steps=$5
 shift 5
 
-# The ranks meet on the first node, at the port after this one, which another job has not.
+# The ranks meet on the first node, at the port after MASTER_PORT. Jobs whose ids are a multiple of
+# 5,000 apart have the same port, so two of them must not begin on one node at the same time.
 MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 MASTER_PORT=$((20000 + 2 * (SLURM_JOB_ID % 5000)))
 export MASTER_ADDR MASTER_PORT

@@ -1227,7 +1227,8 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 1023},
      false, false, nullptr, 0, "",
-     "Which of the parallel.tensor * parallel.context * parallel.data ranks this process is.",
+     "Which of the parallel.tensor * parallel.context * parallel.data * parallel.pipeline ranks "
+     "this process is.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
      "torch.distributed RANK"},
     {"comm.rendezvous", OptionType::kString, "",
@@ -1841,8 +1842,8 @@ constexpr OptionInfo kOptions[] = {
      "critic: each has all weights, and activations of a part of the tokens of every long "
      "sequence. A micro-batch has trainer.max_tokens_per_device and critic.max_tokens_per_device "
      "tokens on each of them. Forwards without gradients are divided by samples, which are whole "
-     "on a rank. With parallel.data there are as many such groups; a run has parallel.context * "
-     "parallel.data ranks, and a trainer's calls are made by all of them together.",
+     "on a rank. A trainer's calls are made by all of them together. A run has parallel.tensor * "
+     "parallel.context * parallel.data * parallel.pipeline ranks.",
      "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
      "Megatron context-parallel-size, verl ulysses_sequence_parallel_size, OpenRLHF "
      "ring_attn_size"},
@@ -1924,10 +1925,8 @@ constexpr OptionInfo kOptions[] = {
      "one after the other, with their weights, gradients, optimizer states and activations. The "
      "first has the embedding too, the last the final norm and the head. Stages train on the "
      "micro-batches of an optimizer step in turn, one forward and one backward (1F1B), with the "
-     "bits of one rank. Ranks that divide a model make every call that computes together. With "
-     "parallel.tensor each stage is divided among as many ranks, and with parallel.data there "
-     "are as many such groups; a run has parallel.pipeline * parallel.data * parallel.tensor "
-     "ranks.",
+     "bits of one rank. Ranks that divide a model make every call that computes together. A run "
+     "has parallel.tensor * parallel.context * parallel.data * parallel.pipeline ranks.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
      "pipeline parallelism of Megatron"},
     {"parallel.pipeline_first_layers", OptionType::kI64, "0",
@@ -1976,8 +1975,8 @@ constexpr OptionInfo kOptions[] = {
      "Number of ranks that divide one model: each has a part of the attention heads, MLP units "
      "and vocabulary, the weights, gradients and optimizer states of these, and the keys and "
      "values of its heads. Norms are whole on every rank. Ranks that divide a model make every "
-     "call that computes together. With parallel.data there are as many such groups; a run has "
-     "parallel.tensor * parallel.data ranks. It must divide parallel.reduction_parts.",
+     "call that computes together. It must divide parallel.reduction_parts. A run has "
+     "parallel.tensor * parallel.context * parallel.data * parallel.pipeline ranks.",
      "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
      "tensor parallelism of Megatron"},
     {"parallel.zero_stage", OptionType::kI64, "0",
