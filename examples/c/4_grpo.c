@@ -1,9 +1,9 @@
 /* 4_grpo: trains a model by GRPO on questions whose answer is an integer. librl drives the loop,
  * this host rewards: 1 when the last integer of an answer is the one in the row's tag, else 0.
  * Held-out rows are answered greedily before and after. Ctrl-C ends the run with a checkpoint;
- * --resume goes on from the newest one. With --ranks the work is shared by so many ranks, each of
- * which parallel.tensor divides further; with --launcher this process is one of a run's ranks. New
- * here: rl_pipeline_*, rl_event_sample, rl_model_save, rl_runtime_create_rank. */
+ * --resume goes on from the newest one. With --ranks so many ranks share the work, those of
+ * parallel.tensor, context and pipeline included; with --launcher this process is one of a run's
+ * ranks. New here: rl_pipeline_*, rl_event_sample, rl_model_save, rl_runtime_create_rank. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <pthread.h>
@@ -43,11 +43,11 @@ typedef struct {
   rl_pipeline* pipeline; /* of the first rank here; rank 0 of the run has metrics and files */
   int stopping, on_terminal, num_evals;
   double start_s, first_step_end_s, eval_before_s, accuracy_before, accuracy_after, logprob_diff;
-  double series[NUM_SERIES][MAX_STEPS];   /* of every step of this process */
-  size_t num_steps, num_ranks, num_parts; /* parts: ranks that divide the model */
-  size_t num_savers;                      /* ranks here that save it together */
-  uint64_t step, total;                   /* steps done; steps in all */
-  uint64_t num_answers, rewarded;         /* answers of a step; rewards given in it */
+  double series[NUM_SERIES][MAX_STEPS]; /* of every step of this process */
+  size_t num_steps, num_ranks;          /* ranks of this process */
+  size_t num_parts, num_copies;         /* parts of the layers; ranks that have the same one */
+  uint64_t step, total;                 /* steps done; steps in all */
+  uint64_t num_answers, rewarded;       /* answers of a step; rewards given in it */
 } run;
 
 static const char usage[] =
@@ -113,25 +113,39 @@ static uint64_t get(const rl_options* options, const char* key) {
   return value.u64;
 }
 
-static void refuse(const char* why, const char* launcher) {
-  fprintf(stderr, "4_grpo: launcher %s: %s\n", launcher, why);
-  exit(2);
+static void set_number(rl_options* options, const char* key, uint64_t number) {
+  char text[32];
+  snprintf(text, sizeof text, "%" PRIu64, number);
+  set(options, key, text);
+}
+
+/* Sets parallel.data so that the axes make so many ranks. */
+static void share_ranks(rl_options* options, uint64_t ranks) {
+  const uint64_t inner = get(options, "parallel.tensor") * get(options, "parallel.context") *
+                         get(options, "parallel.pipeline");
+  if (ranks % inner != 0) {
+    fprintf(stderr,
+            "4_grpo: %" PRIu64
+            " ranks are not a multiple of parallel.tensor * parallel.context * "
+            "parallel.pipeline = %" PRIu64 "\n",
+            ranks, inner);
+    exit(2);
+  }
+  set_number(options, "parallel.data", ranks / inner);
 }
 
 /* Makes this process a rank of a run of several. */
 static void join_run(rl_options* options, const arguments* a, place* own) {
   const char* const problem = place_of_launcher(a->launcher, a->meeting, own);
-  const uint64_t parts = get(options, "parallel.tensor");
-  char text[32];
-  if (problem != NULL) refuse(problem, a->launcher);
+  if (problem != NULL) {
+    fprintf(stderr, "4_grpo: launcher %s: %s\n", a->launcher, problem);
+    exit(2);
+  }
   if (own->ranks == 1) return;
-  if (own->ranks % parts != 0) refuse("parallel.tensor does not divide its ranks", a->launcher);
+  share_ranks(options, own->ranks);
   set(options, "comm.backend", "gloo");
   set(options, "comm.rendezvous", own->rendezvous);
-  snprintf(text, sizeof text, "%" PRIu64, own->rank);
-  set(options, "comm.rank", text);
-  snprintf(text, sizeof text, "%" PRIu64, own->ranks / parts);
-  set(options, "parallel.data", text);
+  set_number(options, "comm.rank", own->rank);
 }
 
 static void configure(rl_options* options, const arguments* a) {
@@ -141,6 +155,7 @@ static void configure(rl_options* options, const arguments* a) {
   set(options, "eval.every_steps", a->eval != NULL ? a->steps : "0");
   set(options, "pipeline.total_steps", a->steps);
   set(options, "parallel.data", a->ranks != NULL ? a->ranks : "1");
+  const uint64_t ranks = get(options, "parallel.data");
   set(options, "checkpoint.dir", join(a->out, "checkpoints"));
   set(options, "checkpoint.resume", a->resume ? "auto" : "never");
   set(options, "metrics.jsonl", join(a->out, "metrics.jsonl"));
@@ -154,6 +169,7 @@ static void configure(rl_options* options, const arguments* a) {
     const char* const value = a->settings[i] + key_len + (a->settings[i][key_len] == '=');
     check(rl_options_set_text(options, a->settings[i], key_len, value, RL_NUL_TERMINATED, &err));
   }
+  if (a->ranks != NULL) share_ranks(options, ranks);
 }
 
 static double reward_of(const char* text, const char* tag) {
@@ -241,14 +257,20 @@ static void* save_part(void* data) {
   return NULL;
 }
 
+/* Which copy of its part of the model a rank has; the ranks of the first one save it together. */
+static uint64_t copy_of(const run* r, uint64_t rank) { return rank / r->num_parts % r->num_copies; }
+
 /* Saves the model, or with NULL a checkpoint, whose path it returns; NULL of ranks that do not. */
 static rl_bytes* save(run* r, const char* model_dir) {
   static part parts[MAX_RANKS];
-  for (size_t i = 0; i < r->num_savers; ++i) {
-    parts[i] = (part){.of = &r->ranks[i], .model_dir = model_dir};
-    if (pthread_create(&parts[i].thread, NULL, save_part, &parts[i]) != 0) exit(1);
+  size_t count = 0;
+  for (size_t i = 0; i < r->num_ranks; ++i) {
+    if (copy_of(r, r->place.rank + i) != 0) continue;
+    parts[count] = (part){.of = &r->ranks[i], .model_dir = model_dir};
+    if (pthread_create(&parts[count].thread, NULL, save_part, &parts[count]) != 0) exit(1);
+    ++count;
   }
-  for (size_t i = 0; i < r->num_savers; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     pthread_join(parts[i].thread, NULL);
     err = parts[i].error;
     check(parts[i].status);
@@ -348,7 +370,7 @@ static int end_ranks(run* r) {
   int same = 1;
   for (size_t i = 0; i < r->num_ranks; ++i) {
     check(rl_model_digest(r->ranks[i].model, &digests[i], &err));
-    same = same && digests[i] == digests[i % r->num_parts];
+    same = same && digests[i] == digests[i - copy_of(r, i) * r->num_parts];
     rl_pipeline_destroy(r->ranks[i].pipeline);
     rl_model_destroy(r->ranks[i].model);
     rl_runtime_destroy(r->ranks[i].runtime);
@@ -379,8 +401,9 @@ int main(int argc, char** argv) {
   r.place.ranks = 1;
   if (a.launcher != NULL) join_run(options, &a, &r.place);
   r.num_parts = get(options, "parallel.tensor");
-  r.num_ranks = r.place.ranks > 1 ? 1 : get(options, "parallel.data") * r.num_parts;
-  r.num_savers = r.place.ranks > 1 ? r.place.rank < r.num_parts : r.num_parts;
+  r.num_copies = get(options, "parallel.context") * get(options, "parallel.data");
+  r.num_ranks = r.num_parts * r.num_copies * get(options, "parallel.pipeline");
+  if (r.place.ranks > 1) r.num_ranks = 1;
   if (r.num_ranks > MAX_RANKS) return fputs("4_grpo: there are at most 64 ranks\n", stderr), 2;
   leads = r.place.rank == 0;
   create_ranks(&r, options);

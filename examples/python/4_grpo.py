@@ -3,10 +3,11 @@
 does, section by section. librl drives the loop, this host rewards: 1 when the last integer of an
 answer is the one in the row's tag, else 0. Held-out rows are answered greedily before and after.
 Ctrl-C ends the run with a checkpoint; --resume goes on. With --ranks so many ranks share the work,
-each on a thread of its own, and parallel.tensor divides each further; with --launcher this process
-is one of a run's ranks."""
+each on a thread of its own, those of parallel.tensor, context and pipeline included; with
+--launcher this process is one of a run's ranks."""
 import argparse
 import json
+import math
 import os
 import re
 import resource
@@ -57,9 +58,18 @@ def parse():
     return a
 
 
-def refuse(launched_by, why):
-    print(f"4_grpo: launcher {launched_by}: {why}", file=sys.stderr)
+def refuse(why):
+    print(f"4_grpo: {why}", file=sys.stderr)
     sys.exit(2)
+
+
+def share_ranks(options, ranks):
+    """Sets parallel.data so that the axes make so many ranks."""
+    inner = math.prod(options[f"parallel.{axis}"] for axis in ("tensor", "context", "pipeline"))
+    if ranks % inner != 0:
+        refuse(f"{ranks} ranks are not a multiple of parallel.tensor * parallel.context * "
+               f"parallel.pipeline = {inner}")
+    options["parallel.data"] = ranks // inner
 
 
 def join_run(options, a):
@@ -67,13 +77,11 @@ def join_run(options, a):
     try:
         place = launcher.place_of_launcher(a.launcher, a.rendezvous)
     except ValueError as error:
-        refuse(a.launcher, error)
+        refuse(f"launcher {a.launcher}: {error}")
     if place.ranks > 1:
-        data, rest = divmod(place.ranks, options["parallel.tensor"])
-        if rest:
-            refuse(a.launcher, "parallel.tensor does not divide its ranks")
+        share_ranks(options, place.ranks)
         options["comm.backend"], options["comm.rank"] = "gloo", place.rank
-        options["comm.rendezvous"], options["parallel.data"] = place.rendezvous, data
+        options["comm.rendezvous"] = place.rendezvous
     return place
 
 
@@ -81,7 +89,7 @@ def configured(a):
     options = rl.Options({
         "model.path": a.model, "data.path": a.data, "eval.path": a.eval or "",
         "eval.every_steps": a.steps if a.eval else 0, "pipeline.total_steps": a.steps,
-        "parallel.data": a.ranks or 1, "checkpoint.dir": a.out + "/checkpoints",
+        "checkpoint.dir": a.out + "/checkpoints",
         "checkpoint.resume": "auto" if a.resume else "never",
         "metrics.jsonl": a.out + "/metrics.jsonl",
         "metrics.eval_jsonl": a.out + "/evals.jsonl" if a.eval else "",
@@ -89,6 +97,8 @@ def configured(a):
         "profiler.timeline.enable": True, "profiler.timeline.dir": a.out})
     for setting in a.set:
         options.assign(setting)
+    if a.ranks:
+        share_ranks(options, a.ranks)
     return options
 
 
@@ -245,10 +255,12 @@ def main():
     place = join_run(options, a) if a.launcher else launcher.Place()
     first = Rank(options)
     num_parts = options["parallel.tensor"]
-    num_ranks = num_parts * options["parallel.data"] if place.ranks == 1 else 1
+    num_copies = options["parallel.context"] * options["parallel.data"]  # of each part
+    num_ranks = num_parts * num_copies * options["parallel.pipeline"] if place.ranks == 1 else 1
     others = [Rank(options, first, number) for number in range(1, num_ranks)]
     ranks = [first] + others
-    savers = ranks[:max(0, num_parts - place.rank)]  # that divide the first model
+    copies = [(place.rank + i) // num_parts % num_copies for i in range(num_ranks)]
+    savers = [rank for rank, copy in zip(ranks, copies) if copy == 0]  # they divide one model
     model, pipeline = first.model, first.pipeline
     plan = pipeline.plan()
     num_answers = options["pipeline.samples_per_prompt"] * options["pipeline.prompts_per_step"]
@@ -278,8 +290,9 @@ def main():
 
     # Check.
     good = (run.stopping or not missing) and not run.diff
-    same = all(rank.model.digest == ranks[i % num_parts].model.digest and not rank.error
-               for i, rank in enumerate(ranks))
+    same = place.ranks > 1 or all(
+        rank.model.digest == ranks[i - copies[i] * num_parts].model.digest and not rank.error
+        for i, rank in enumerate(ranks))
 
     # End.
     plan.close()

@@ -2,8 +2,9 @@
 //! this host rewards: 1 when the last integer of an answer is the one in the row's tag, else 0.
 //! Held-out rows are answered greedily before and after. Ctrl-C ends the run with a checkpoint;
 //! --resume goes on from the newest one. With --ranks so many ranks share the work, each on a
-//! thread of its own, and parallel.tensor divides each further; with --launcher this process is one
-//! of a run's ranks. New here: rl::Pipeline, Event::sample, Model::save, Runtime::create_rank.
+//! thread of its own, those of parallel.tensor, context and pipeline included; with --launcher this
+//! process is one of a run's ranks. New here: rl::Pipeline, Event::sample, Model::save,
+//! Runtime::create_rank.
 mod launcher;
 
 use launcher::{place_of, Checked, Place};
@@ -126,7 +127,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
     Some(a).filter(|_| given && fits)
 }
 
-fn configure(options: &mut rl::Options, a: &Arguments) -> rl::Result<()> {
+/// Sets the options. Returns the number of ranks in --ranks, or 1.
+fn configure(options: &mut rl::Options, a: &Arguments) -> rl::Result<u64> {
     let eval = a.eval.as_deref();
     let evals = eval.map_or(String::new(), |_| format!("{}/evals.jsonl", a.out));
     options.set("model.path", &a.model)?;
@@ -135,6 +137,7 @@ fn configure(options: &mut rl::Options, a: &Arguments) -> rl::Result<()> {
     options.set("eval.every_steps", eval.map_or("0", |_| &a.steps))?;
     options.set("pipeline.total_steps", &a.steps)?;
     options.set("parallel.data", a.ranks.as_deref().unwrap_or("1"))?;
+    let ranks = options.get_u64("parallel.data")?;
     options.set("checkpoint.dir", &format!("{}/checkpoints", a.out))?;
     options.set("checkpoint.resume", if a.resume { "auto" } else { "never" })?;
     options.set("metrics.jsonl", &format!("{}/metrics.jsonl", a.out))?;
@@ -143,24 +146,40 @@ fn configure(options: &mut rl::Options, a: &Arguments) -> rl::Result<()> {
     options.set("metrics.tensorboard", "true")?;
     options.set("profiler.timeline.enable", "true")?;
     options.set("profiler.timeline.dir", &a.out)?;
-    a.settings.iter().try_for_each(|setting| options.set_assignment(setting))
+    a.settings.iter().try_for_each(|setting| options.set_assignment(setting))?;
+    Ok(ranks)
 }
 
-/// Makes this process a rank of a run of several. The inner error is why it cannot be one.
-fn join_run(options: &mut rl::Options, a: &Arguments, launcher: &str) -> Result<Checked<Place>> {
-    let parts = options.get_u64("parallel.tensor")?;
-    let place = match place_of(launcher, a.meeting.as_deref()) {
-        Ok(place) if place.ranks > 1 && place.ranks % parts != 0 => {
-            return Ok(Err("parallel.tensor does not divide its ranks".to_string()))
+/// Sets parallel.data so that the axes make so many ranks. The inner error is why they cannot.
+fn share_ranks(options: &mut rl::Options, ranks: u64) -> Result<Checked<()>> {
+    let axes = "parallel.tensor * parallel.context * parallel.pipeline";
+    let sizes = axes.split(" * ").map(|axis| options.get_u64(axis));
+    let inner: u64 = sizes.collect::<rl::Result<Vec<_>>>()?.iter().product();
+    if ranks % inner != 0 {
+        return Ok(Err(format!("{ranks} ranks are not a multiple of {axes} = {inner}")));
+    }
+    options.set("parallel.data", &(ranks / inner).to_string())?;
+    Ok(Ok(()))
+}
+
+/// The place of this process, or why it has none. `given` is the number of ranks in --ranks.
+fn join_run(options: &mut rl::Options, a: &Arguments, given: u64) -> Result<Checked<Place>> {
+    let mut place = Place { rank: 0, ranks: 1, rendezvous: String::new() };
+    if let Some(launcher) = &a.launcher {
+        place = match place_of(launcher, a.meeting.as_deref()) {
+            Ok(place) => place,
+            Err(problem) => return Ok(Err(format!("launcher {launcher}: {problem}"))),
+        };
+    }
+    if a.ranks.is_some() || place.ranks > 1 {
+        if let Err(problem) = share_ranks(options, given.max(place.ranks))? {
+            return Ok(Err(problem));
         }
-        Ok(place) => place,
-        problem => return Ok(problem),
-    };
+    }
     if place.ranks > 1 {
         options.set("comm.backend", "gloo")?;
         options.set("comm.rendezvous", &place.rendezvous)?;
         options.set("comm.rank", &place.rank.to_string())?;
-        options.set("parallel.data", &(place.ranks / parts).to_string())?;
     }
     Ok(Ok(place))
 }
@@ -209,7 +228,7 @@ impl Rank {
 
 /// A call that ranks make together, each on a thread of its own: what it returns on each.
 fn together<T: Send>(
-    ranks: &[Rank],
+    ranks: &[&Rank],
     call: impl Fn(&Rank) -> rl::Result<T> + Sync,
 ) -> rl::Result<Vec<T>> {
     let call = &call;
@@ -356,8 +375,9 @@ fn write_summary(r: &Run, a: &Arguments, plan: &rl::PlanInfo, end: (u64, u64)) -
 /// The objects of the ranks of this process: the first runtime makes the others. None if there are
 /// too many.
 fn create_ranks(options: &rl::Options, place: &Place) -> Result<Option<Vec<Rank>>> {
-    let all = options.get_u64("parallel.data")? * options.get_u64("parallel.tensor")?;
-    let num_ranks = if place.ranks > 1 { 1 } else { all };
+    let axes = ["tensor", "context", "pipeline", "data"].map(|axis| format!("parallel.{axis}"));
+    let sizes = axes.iter().map(|axis| options.get_u64(axis)).collect::<rl::Result<Vec<_>>>()?;
+    let num_ranks = if place.ranks > 1 { 1 } else { sizes.iter().product() };
     if num_ranks > MAX_RANKS {
         return Ok(None);
     }
@@ -387,17 +407,14 @@ fn run() -> Result<ExitCode> {
 
     // Options and objects.
     let mut options = rl::Options::new()?;
-    configure(&mut options, &a)?;
-    let mut place = Place { rank: 0, ranks: 1, rendezvous: String::new() };
-    if let Some(launcher) = &a.launcher {
-        place = match join_run(&mut options, &a, launcher)? {
-            Ok(place) => place,
-            Err(problem) => {
-                eprintln!("4_grpo: launcher {launcher}: {problem}");
-                return Ok(ExitCode::from(2));
-            }
-        };
-    }
+    let given = configure(&mut options, &a)?;
+    let place = match join_run(&mut options, &a, given)? {
+        Ok(place) => place,
+        Err(problem) => {
+            eprintln!("4_grpo: {problem}");
+            return Ok(ExitCode::from(2));
+        }
+    };
     let ranks = match create_ranks(&options, &place)? {
         Some(ranks) => ranks,
         None => {
@@ -405,9 +422,11 @@ fn run() -> Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let num_parts = options.get_u64("parallel.tensor")?; // ranks that divide a model
-    let num_savers = num_parts.saturating_sub(place.rank).min(ranks.len() as u64);
-    let savers = &ranks[..num_savers as usize];
+    let num_parts = options.get_u64("parallel.tensor")?;
+    let num_copies = options.get_u64("parallel.context")? * options.get_u64("parallel.data")?;
+    let copy_of = |rank: u64| rank / num_parts % num_copies; // the first one is saved
+    let is_saver = |(i, _): &(usize, &Rank)| copy_of(place.rank + *i as u64) == 0;
+    let savers: Vec<_> = ranks.iter().enumerate().filter(is_saver).map(|(_, rank)| rank).collect();
     let (first, others) = ranks.split_first().expect("there is a rank");
     let stats = first.pipeline.stats()?;
     let plan = first.pipeline.plan()?.info()?;
@@ -451,13 +470,13 @@ fn run() -> Result<ExitCode> {
     let missing = r.step < total;
     if r.stopping || missing && place.ranks > 1 {
         // Perhaps another process was stopped.
-        let paths = together(savers, |rank| rank.pipeline.checkpoint(None)?.into_result())?;
+        let paths = together(&savers, |rank| rank.pipeline.checkpoint(None)?.into_result())?;
         if let Some(path) = paths.first() {
             println!("stopped after step {}: {path}", r.step);
         }
     }
     let directory = format!("{}/model", a.out);
-    together(savers, |rank| rank.model.save(&directory, rl::Dtype::Bf16, true))?;
+    together(&savers, |rank| rank.model.save(&directory, rl::Dtype::Bf16, true))?;
     let digest = first.model.digest()?;
     if r.leads {
         write_summary(&r, &a, &plan, (digest, options.get_u64("runtime.seed")?))?;
@@ -471,7 +490,8 @@ fn run() -> Result<ExitCode> {
     if !good {
         eprintln!("4_grpo: steps are missing or log-probs differ");
     }
-    for (rank, like) in ranks.iter().zip(savers.iter().cycle()) {
+    for (i, rank) in ranks.iter().enumerate() {
+        let like = &ranks[i - (copy_of(i as u64) * num_parts) as usize];
         if rank.model.digest()? != like.model.digest()? {
             good = false;
             eprintln!("4_grpo: the weights of ranks differ");

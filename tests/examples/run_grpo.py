@@ -227,17 +227,56 @@ def parts(demo):
     """Ranks that divide the model leave what one rank with as many parts does."""
     halves = assignments(["parallel.reduction_parts=2"])
     one = demo.run("one", 3, *halves)
-    for name, ranks in {"two": [], "four": ["--ranks", "2"]}.items():
-        out = demo.run(name, 3, *halves, *assignments(["parallel.tensor=2"]), *ranks)
+    two = assignments(["parallel.tensor=2"])
+    eight = [*two, *assignments(["parallel.context=2"]), "--ranks", "8"]
+    for name, more in {"two": two, "four": [*two, "--ranks", "4"], "eight": eight}.items():
+        out = demo.run(name, 3, *halves, *more)
         expect(out["steps"] == 3 and out["logprob_max_abs_diff"] == 0, f"{out}")
     for name in ("metrics.jsonl", "evals.jsonl"):
-        lines = [[{k: v for k, v in line.items() if not k.startswith("rollout/kv")}
+        lines = [[{k: v for k, v in line.items() if not k.startswith(("rollout/kv", "comm/"))}
                   for line in steady(demo.directory / run / name)] for run in ("one", "two")]
         expect(lines[0] == lines[1], f"{name} differs: {lines}")
     saved = [(demo.directory / run / "model/model.safetensors").read_bytes()
              for run in ("one", "two")]
     expect(saved[0] == saved[1], f"other weights than {one}")
-    cut(demo, *halves, *assignments(["parallel.tensor=2"]))
+    cut(demo, *halves, *two)
+    stages(demo, *halves, *two)
+
+
+def stages(demo, *divided):
+    """So do stages, of a model with two layers."""
+    demo.model = deeper(demo.directory / "one/model", demo.directory / "deeper")
+    one = demo.run("deep", 3, *divided)
+    axes = [*divided, *assignments(["parallel.pipeline=2"])]
+    two = demo.run("staged", 3, *axes)
+    expect(two["steps"] == 3 and two["reward_last"] == one["reward_last"], f"{two}, not {one}")
+    saved = [(demo.directory / run / "model/model.safetensors").read_bytes()
+             for run in ("deep", "staged")]
+    expect(saved[0] == saved[1], "stages leave other weights")
+    out = demo.run("staged_data", 3, *axes, "--ranks", "8")
+    expect(out["steps"] == 3 and out["logprob_max_abs_diff"] == 0, f"{out}")
+    shutil.rmtree(demo.directory / "cut")
+    cut(demo, *axes)
+
+
+def deeper(source, out):
+    """A copy of a model of one layer that has this layer twice."""
+    shutil.copytree(source, out)
+    config = json.loads((out / "config.json").read_text())
+    expect(config["num_hidden_layers"] == 1, "the model has one layer")
+    (out / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 2}))
+    raw = (out / "model.safetensors").read_bytes()
+    begin = 8 + int.from_bytes(raw[:8], "little")
+    header, data = json.loads(raw[8:begin]), raw[begin:]
+    for name, tensor in list(header.items()):
+        if ".layers.0." in name:
+            first, end = tensor["data_offsets"]
+            header[name.replace(".layers.0.", ".layers.1.")] = {
+                **tensor, "data_offsets": [len(data), len(data) + end - first]}
+            data += data[first:end]
+    text = json.dumps(header).encode()
+    (out / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return out
 
 
 def processes(demo):
@@ -331,9 +370,12 @@ def launchers(demo):
     says(2, "WORLD_SIZE is not set", {**both, "WORLD_SIZE": ""}, *by)
     says(2, "OMPI_COMM_WORLD_SIZE is not set",
          {"OMPI_COMM_WORLD_RANK": "0", "PMI_RANK": "0", "PMI_SIZE": "1"}, "--launcher", "mpi")
-    says(2, "parallel.tensor does not divide its ranks", {**both, "WORLD_SIZE": "3"}, *by,
-         "--rendezvous", "file:.",
-         *assignments(["parallel.reduction_parts=2", "parallel.tensor=2"]))
+    divided = assignments(["parallel.reduction_parts=2", "parallel.tensor=2", "parallel.context=3",
+                           "parallel.pipeline=2"])
+    problem = ("18 ranks are not a multiple of parallel.tensor * parallel.context * "
+               "parallel.pipeline = 12")
+    says(2, problem, {**both, "WORLD_SIZE": "18"}, *by, "--rendezvous", "file:.", *divided)
+    says(2, problem, {}, "--ranks", "18", *divided)
     says(2, "launcher pbs: it is none of torchrun, slurm, mpi, kubernetes and ray", both,
          "--launcher", "pbs")
     says(2, "--launcher", both, *by, "--ranks", "2")

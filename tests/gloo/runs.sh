@@ -94,7 +94,7 @@ whole_runs() {
   for layout in "${layouts[@]}"; do
     read -r ranks tensor <<<"$layout"
     command_of "$tensor" "$work/threads"
-    "${command[@]}" --ranks $((ranks / tensor)) >"$work/out.0" 2>&1 || fail "$layout: threads"
+    "${command[@]}" --ranks "$ranks" >"$work/out.0" 2>&1 || fail "$layout: threads"
     digest=$(digest_in "$work/threads")
     start "$ranks" "$tensor" "$work/processes"
     finish "$ranks" "$layout"

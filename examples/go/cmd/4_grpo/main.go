@@ -2,8 +2,8 @@
 // this host rewards: 1 when the last integer of an answer is the one in the row's tag, else 0.
 // Held-out rows are answered greedily before and after. Ctrl-C ends the run with a checkpoint;
 // --resume goes on from the newest one. With --ranks so many ranks share the work, each in a
-// goroutine of its own, and parallel.tensor divides each further; with --launcher this process is
-// one of a run's ranks. New here: Pipeline, Events, Event.Sample, Model.Save, Runtime.CreateRank.
+// goroutine of its own, those of parallel.tensor, context and pipeline included; with --launcher
+// this process is one of a run's ranks. New here: Pipeline, Events, Event.Sample, Model.Save, Runtime.CreateRank.
 package main
 
 import (
@@ -136,6 +136,7 @@ func configure(options *rl.Options, a arguments) {
 	check(options.Set("eval.every_steps", either(a.eval != "", a.steps, "0")))
 	check(options.Set("pipeline.total_steps", a.steps))
 	check(options.Set("parallel.data", either(a.ranks != "", a.ranks, "1")))
+	ranks := must(options.GetUint("parallel.data"))
 	check(options.Set("checkpoint.dir", filepath.Join(a.out, "checkpoints")))
 	check(options.Set("checkpoint.resume", either(a.resume, "auto", "never")))
 	check(options.Set("metrics.jsonl", filepath.Join(a.out, "metrics.jsonl")))
@@ -148,23 +149,41 @@ func configure(options *rl.Options, a arguments) {
 	for _, setting := range a.settings {
 		check(options.SetAssignment(setting))
 	}
+	if a.ranks != "" {
+		shareRanks(options, ranks)
+	}
+}
+
+// product is that of the numbers of ranks of some axes.
+func product(options *rl.Options, axes ...string) uint64 {
+	ranks := uint64(1)
+	for _, axis := range axes {
+		ranks *= must(options.GetUint("parallel." + axis))
+	}
+	return ranks
+}
+
+// shareRanks sets parallel.data so that the axes make so many ranks.
+func shareRanks(options *rl.Options, ranks uint64) {
+	inner := product(options, "tensor", "context", "pipeline")
+	if ranks%inner != 0 {
+		refuse(fmt.Sprintf("4_grpo: %d ranks are not a multiple of parallel.tensor * "+
+			"parallel.context * parallel.pipeline = %d", ranks, inner))
+	}
+	check(options.Set("parallel.data", fmt.Sprint(ranks/inner)))
 }
 
 // joinRun makes this process a rank of a run of several.
 func joinRun(options *rl.Options, a arguments) launcher.Place {
 	place, err := launcher.PlaceOf(a.launcher, a.meeting)
-	parts := must(options.GetUint("parallel.tensor"))
-	if err == nil && place.Ranks > 1 && place.Ranks%parts != 0 {
-		err = errors.New("parallel.tensor does not divide its ranks")
-	}
 	if err != nil {
 		refuse(fmt.Sprintf("4_grpo: launcher %s: %v", a.launcher, err))
 	}
 	if place.Ranks > 1 {
+		shareRanks(options, place.Ranks)
 		check(options.Set("comm.backend", "gloo"))
 		check(options.Set("comm.rendezvous", place.Rendezvous))
 		check(options.Set("comm.rank", fmt.Sprint(place.Rank)))
-		check(options.Set("parallel.data", fmt.Sprint(place.Ranks/parts)))
 	}
 	return place
 }
@@ -393,9 +412,12 @@ func writeSummary(r *run, a arguments, plan rl.PlanInfo, digest, seed uint64) {
 
 // ---- main ----
 
+// copyOf says which copy of its part of the model a rank has.
+func copyOf(rank, parts, copies uint64) uint64 { return rank / parts % copies }
+
 // createRanks makes the objects of the ranks of this process: the first runtime makes the others.
 func createRanks(options *rl.Options, place launcher.Place) []rank {
-	count := must(options.GetUint("parallel.data")) * must(options.GetUint("parallel.tensor"))
+	count := product(options, "tensor", "context", "data", "pipeline")
 	if place.Ranks > 1 {
 		count = 1
 	}
@@ -416,12 +438,12 @@ func createRanks(options *rl.Options, place launcher.Place) []rank {
 }
 
 // endRanks ends them. Whether all with the same part of the model have the same weights.
-func endRanks(ranks []rank, parts int) bool {
+func endRanks(ranks []rank, parts, copies uint64) bool {
 	same := true
 	digests := make([]uint64, len(ranks))
 	for i, own := range ranks {
 		digests[i] = must(own.model.Digest())
-		same = same && digests[i] == digests[i%parts]
+		same = same && digests[i] == digests[uint64(i)-copyOf(uint64(i), parts, copies)*parts]
 		own.pipeline.Close()
 		own.model.Close()
 		own.runtime.Close()
@@ -446,12 +468,13 @@ func main() {
 		r.place = joinRun(options, a)
 	}
 	ranks := createRanks(options, r.place)
-	first, parts := ranks[0], must(options.GetUint("parallel.tensor"))
-	savers := ranks // that divide the first model
-	if parts <= r.place.Rank {
-		savers = nil
-	} else if parts < uint64(len(ranks)) {
-		savers = ranks[:parts]
+	first, parts := ranks[0], product(options, "tensor")
+	copies := product(options, "context", "data")
+	var savers []rank // that divide the first model
+	for i, own := range ranks {
+		if copyOf(r.place.Rank+uint64(i), parts, copies) == 0 {
+			savers = append(savers, own)
+		}
 	}
 	r.pipeline = first.pipeline
 	plan := must(r.pipeline.Plan())
@@ -500,7 +523,7 @@ func main() {
 
 	// End.
 	plan.Close()
-	if !endRanks(ranks, int(parts)) {
+	if !endRanks(ranks, parts, copies) {
 		good = false
 		fmt.Fprintln(os.Stderr, "4_grpo: the weights of ranks differ")
 	}
