@@ -86,8 +86,8 @@ def terms():
     expect(found["head"], 6 * 256 * 8 * 12 / 1e6, "head")
     expect(found["update"], 2 * 28 * TINY.parameters / 1e6, "update")
     expect(found["prefill"], 2 * 4 * 2 * 2 * 576 / 1e6, "prompts of two groups")
-    for name in ("bubble", "tensor sums", "vocabulary", "context", "stages", "gradients", "parameters",
-                 "decode: exchanges"):
+    for name in ("bubble", "tensor sums", "vocabulary", "context", "stages", "gradients",
+                 "parameters", "decode: exchanges"):
         expect(found[name], 0, f"{name} of one rank")
     expect(one.seconds(), sum(found.values()), "the sum")
     two = Step(TINY, Layout(data=2, zero=2), WORK, PLAIN).terms()

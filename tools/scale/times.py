@@ -130,8 +130,8 @@ class Step:
         return again * exchange_s(self.machine, group, sent, 8 * layers * self.micro_batches)
 
     def vocabulary_s(self):
-        """Embedding and head of the tensor axis: rows merged, statistics gathered, log-probs merged,
-        gradients summed; an all-reduce is two exchanges."""
+        """Of the tensor axis: embedded rows and log-probs merged, statistics gathered, gradients of
+        the head's input summed; an all-reduce is two exchanges."""
         group, s = self.group("tensor"), self.shape
         sent = traffic.tensor_embedding(s, group.size, self.rows)
         sent += traffic.tensor_head(s, group.size, self.loss_rows)
