@@ -137,6 +137,17 @@ def context_traffic(model, shape):
         compare(found, wanted, f"keys and values of {ranks} ranks of context of {shape.name}")
 
 
+def tensor_traffic(model, shape):
+    ranks, samples, tokens = 2, 4, 40
+    found, rows = sent(model, "comm/tensor_bytes", samples, tokens, parallel__tensor=ranks,
+                       parallel__reduction_parts=ranks)
+    wanted = (shape.layers * traffic.tensor_layer(shape, ranks, rows)
+              + traffic.tensor_embedding(shape, ranks, rows)
+              + traffic.tensor_head(shape, ranks, samples * (tokens - 1))
+              + traffic.tensor_norm(ranks))
+    compare(found, wanted, f"sums and vocabulary of {ranks} ranks of tensor of {shape.name}")
+
+
 def check_traffic(models):
     for name in ("llama", "smollm2"):  # their heads differ: one is the embedding
         model = pathlib.Path(models, name)
@@ -144,6 +155,7 @@ def check_traffic(models):
         data_traffic(model, shape)
         stage_traffic(model, shape)
         context_traffic(model, shape)
+        tensor_traffic(model, shape)
     return 0
 
 

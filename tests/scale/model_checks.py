@@ -68,6 +68,12 @@ def bytes_of_groups():
     expect(traffic.parameters_gathered(10, 4, 0), 0, "parameters without ZeRO")
     expect(traffic.stage_rows(TINY, 3, 5), 4 * 4 * 8 * 5, "two borders, both ways")
     expect(traffic.tensor_layer(TINY, 2, 5), 2 * 4 * 4 * 8 * 5, "four all-reduces of two ranks")
+    expect(traffic.tensor_embedding(TINY, 2, 5), 2 * 4 * 8 * 5, "an all-reduce of rows")
+    expect(traffic.tensor_head(TINY, 2, 5), 5 * 2 * 12 + 2 * 4 * 5 + 2 * 4 * 8 * 5, "a head")
+    expect(traffic.tensor_sampling(TINY, 2, 4), 4 * 2 * 12 + 4 * 32 * 4 / 2 + 2 * 4 * 176,
+           "tokens that are sampled")
+    expect(traffic.tile_statistics(SHAPES[0], 2, 3), 3 * 297 * 12, "statistics of whole tiles")
+    expect(traffic.tensor_norm(3), 6 * 8, "a number to each of two others")
     expect(traffic.context_layer(TINY, 3, 5, 1, 64), 2 * (64 + 5 * 2 * 4 * 4), "one layer")
 
 
@@ -80,8 +86,8 @@ def terms():
     expect(found["head"], 6 * 256 * 8 * 12 / 1e6, "head")
     expect(found["update"], 2 * 28 * TINY.parameters / 1e6, "update")
     expect(found["prefill"], 2 * 4 * 2 * 2 * 576 / 1e6, "prompts of two groups")
-    for name in ("bubble", "tensor sums", "context", "stages", "gradients", "parameters",
-                 "decode: exchanges"):
+    for name in ("bubble", "tensor sums", "vocabulary", "context", "stages", "gradients",
+                 "parameters", "decode: exchanges"):
         expect(found[name], 0, f"{name} of one rank")
     expect(one.seconds(), sum(found.values()), "the sum")
     two = Step(TINY, Layout(data=2, zero=2), WORK, PLAIN).terms()
@@ -90,6 +96,16 @@ def terms():
     sent = 4 * TINY.parameters / 2
     expect(two["gradients"], 2 * (1 + sent / 100), "gradients of two ranks")
     expect(two["parameters"], two["gradients"], "parameters of two ranks")
+    halves = Step(TINY, Layout(tensor=2), WORK, PLAIN)
+    divided = halves.terms()
+    expect(divided["head"], found["head"] / 2, "the head of two ranks")
+    sent = traffic.tensor_embedding(TINY, 2, 64) + traffic.tensor_head(TINY, 2, 48)
+    expect(divided["vocabulary"], 2 * (7 * 4 + sent / 2 / 100), "vocabulary of two ranks")
+    computed, _, exchanged = halves.decode_terms()
+    expect(computed, 2 * (2 * 576 + 256) * 8 / 2 / 1e6, "weights of a round of eight sequences")
+    sent = 2 * 4 * 4 * 8 * 8 + traffic.tensor_embedding(TINY, 2, 8)
+    sent += traffic.tensor_sampling(TINY, 2, 8)
+    expect(exchanged, 4 * 2 + 6 + sent / 2 / 100, "exchanges of a round")
     staged = Step(TINY, Layout(stages=2), WORK, PLAIN)
     layers, head = staged.stage_s()
     expect(layers + head, (found["layers"] / 2 + found["head"]) / 2, "a stage")

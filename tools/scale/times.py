@@ -82,15 +82,15 @@ class Step:
 
     def stage_s(self):
         """Seconds of an optimizer step's forwards and backwards: of layers, and of the head, which
-        the ranks of a tensor axis compute alike and the last stage alone."""
+        the last stage alone computes."""
         passes = 4 if self.recompute else 3
         weights = self.shape.layers * self.shape.layer_weights * ITEM
         read = self.micro_batches * (2 * weights + 8 * self.shape.layers * self.shape.layer_weights)
         read /= self.layout.tensor * self.layout.stages
         layers = max(passes * self.forward_flop() / self.machine.matmul_flops,
                      read / self.machine.update_bytes_per_s)
-        head = 3 * 2 * self.shape.head_weights * self.loss_rows / self.machine.matmul_flops
-        return layers, head
+        head = 3 * 2 * self.shape.head_weights * self.loss_rows / self.layout.tensor
+        return layers, head / self.machine.matmul_flops
 
     def bubble_s(self):
         """What a stage waits: 1F1B has as many turns more as there are stages before the last."""
@@ -129,6 +129,14 @@ class Step:
         again = 1.5 if self.recompute else 1
         return again * exchange_s(self.machine, group, sent, 8 * layers * self.micro_batches)
 
+    def vocabulary_s(self):
+        """Of the tensor axis: embedded rows and log-probs merged, statistics gathered, gradients of
+        the head's input summed; an all-reduce is two exchanges."""
+        group, s = self.group("tensor"), self.shape
+        sent = traffic.tensor_embedding(s, group.size, self.rows)
+        sent += traffic.tensor_head(s, group.size, self.loss_rows)
+        return exchange_s(self.machine, group, sent / group.size, 7 * self.micro_batches)
+
     def context_s(self):
         group, layers = self.group("context"), self.shape.layers / self.layout.stages
         rows = self.rows * group.size
@@ -163,12 +171,14 @@ class Step:
     def decode_terms(self):
         """Seconds of one round: weights, keys and values, exchanges. Stages come in turn."""
         s, t, b = self.shape, self.layout.tensor, self.sequences()
-        weights = s.layers * s.layer_weights / t + s.head_weights
+        weights = (s.layers * s.layer_weights + s.head_weights) / t
         rate = self.machine.read_bytes_per_s
         computed = max(weights * ITEM / rate, 2 * b * weights / self.machine.matmul_flops)
         keys = b * (self.work.prompt + self.work.response / 2) * s.kv_row_bytes / t / rate
         sent = s.layers * traffic.tensor_layer(s, t, b) / 2 / t
         sums = exchange_s(self.machine, self.group("tensor"), sent, 4 * s.layers)
+        sent = traffic.tensor_embedding(s, t, b) + traffic.tensor_sampling(s, t, b)
+        sums += exchange_s(self.machine, self.group("tensor"), sent / t, 6)
         link = self.group("stages").link(self.machine)
         turns = (self.layout.stages - 1) * (link.latency_s + 4 * s.hidden * b / link.bytes_per_s)
         return computed, keys, sums + turns
@@ -191,9 +201,10 @@ class Step:
         """Seconds by term."""
         layers, head = self.stage_s()
         step = {"layers": layers, "head": head, "bubble": self.bubble_s(),
-                "tensor sums": self.sums_s(), "context": self.context_s(),
-                "stages": self.stages_s(), "gradients": self.gradients_s(),
-                "parameters": self.parameters_s(), "update": self.update_s()}
+                "tensor sums": self.sums_s(), "vocabulary": self.vocabulary_s(),
+                "context": self.context_s(), "stages": self.stages_s(),
+                "gradients": self.gradients_s(), "parameters": self.parameters_s(),
+                "update": self.update_s()}
         train = {name: self.work.optimizer_steps * each for name, each in step.items()}
         return {**self.rollout_terms(), **train, "publish": self.publish_s()}
 

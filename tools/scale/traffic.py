@@ -4,6 +4,9 @@ part of each, and tests/scale compares their sums."""
 
 F32 = 4
 NORM_CHUNK = 65536  # elements whose squares are added together
+TILE, TILE_UNIT = 512, 16  # tokens of a vocabulary tile: the most, and what divides their number
+TILE_BYTES = 12  # of what a tile's logits come to
+CHOICE_BYTES = 176  # of a token that was sampled
 
 
 def gradients(parameters, ranks, zero):
@@ -43,5 +46,40 @@ def context_layer(shape, ranks, rows, blocks, block_bytes):
 
 def tensor_layer(shape, ranks, rows):
     """Of `rows` in one layer: four sums of the residual or its gradient, as all-reduces. With more
-    parts than ranks it is more (docs/parallel.md), and no counter has it."""
-    return 4 * 2 * (ranks - 1) * F32 * shape.hidden * rows
+    parts than ranks it is more (docs/parallel.md)."""
+    return 4 * all_reduce(ranks, F32 * shape.hidden * rows)
+
+
+def all_reduce(ranks, size):
+    """Of `size` bytes on each rank."""
+    return 2 * (ranks - 1) * size
+
+
+def tensor_embedding(shape, ranks, rows):
+    """Of `rows`: each comes from the rank that has its token."""
+    return all_reduce(ranks, F32 * shape.hidden * rows)
+
+
+def tile_statistics(shape, ranks, rows):
+    """Of a part of the vocabulary for each rank."""
+    width = min(TILE, shape.vocab // ranks // TILE_UNIT * TILE_UNIT) if ranks > 1 else TILE
+    return (ranks - 1) * rows * -(-shape.vocab // width) * TILE_BYTES
+
+
+def tensor_head(shape, ranks, rows):
+    """Of `rows` with loss: statistics of tiles, log-probs, and the sum of the gradients of what the
+    head read."""
+    return (tile_statistics(shape, ranks, rows) + all_reduce(ranks, F32 * rows)
+            + all_reduce(ranks, F32 * shape.hidden * rows))
+
+
+def tensor_norm(ranks):
+    """Of an optimizer step: a number of each rank, to all others."""
+    return 8 * ranks * (ranks - 1)
+
+
+def tensor_sampling(shape, ranks, rows):
+    """Of `rows` from which tokens are sampled: statistics of tiles, all logits of a row to the rank
+    that samples from it, and what it chose to all."""
+    logits = F32 * shape.vocab * rows * (ranks - 1) / ranks
+    return tile_statistics(shape, ranks, rows) + logits + all_reduce(ranks, CHOICE_BYTES * rows)

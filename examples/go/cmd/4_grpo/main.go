@@ -3,7 +3,8 @@
 // Held-out rows are answered greedily before and after. Ctrl-C ends the run with a checkpoint;
 // --resume goes on from the newest one. With --ranks so many ranks share the work, each in a
 // goroutine of its own, those of parallel.tensor, context and pipeline included; with --launcher
-// this process is one of a run's ranks. New here: Pipeline, Events, Event.Sample, Model.Save, Runtime.CreateRank.
+// this process is one of a run's ranks. New here: Pipeline, Events, Event.Sample, Model.Save,
+// Runtime.CreateRank.
 package main
 
 import (
