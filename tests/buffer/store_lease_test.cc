@@ -20,13 +20,16 @@
 namespace rl::testing {
 namespace {
 
-constexpr int64_t kSize = 2, kMs = 1'000'000, kLong = 60'000 * kMs, kShort = 200 * kMs;
+constexpr int64_t kSize = 2, kMs = 1'000'000, kLong = 60'000 * kMs, kShort = 200 * kMs,
+                  kShortButWritten = 2'000 * kMs;
 
 // A process that can die: then nothing of it reaches the store any more.
 class MortalStore final : public ExperienceStore {
  public:
   explicit MortalStore(std::shared_ptr<ExperienceStore> store) : store_(std::move(store)) {}
   std::atomic<bool> dead = false;
+  std::atomic<int64_t> stall_ns = 0;  // of a write of the book, before it appears
+  std::atomic<bool> stalls = false;
 
   void put(const GroupKey& key, std::string_view group) override { alive().put(key, group); }
   std::vector<StoredGroup> claim(int64_t most) override { return alive().claim(most); }
@@ -34,7 +37,15 @@ class MortalStore final : public ExperienceStore {
   void acknowledge(const std::string& token) override { alive().acknowledge(token); }
   void set_aside(const std::string& token) override { alive().set_aside(token); }
   std::string read_book() override { return alive().read_book(); }
-  void write_book(std::string_view book) override { alive().write_book(book); }
+  void write_book(std::string_view book, FunctionRef<void()> check) override {
+    alive().write_book(book, [&] {
+      const int64_t wait_ns = stall_ns.exchange(0);
+      stalls = wait_ns > 0;
+      std::this_thread::sleep_for(std::chrono::nanoseconds(wait_ns));
+      stalls = false;
+      check();
+    });
+  }
   std::string place(const std::string& token) const override { return store_->place(token); }
   std::string book_place() const override { return store_->book_place(); }
 
@@ -63,6 +74,18 @@ class Lease : public ::testing::Test {
     for (const SamplePtr& s : group) s->id += uint64_t{1} << 48;
     buffer.put_all(std::move(group));
     deliver_groups(buffer, *directory());
+  }
+  static void resume_once_it_lapses(Taker& next) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (;;) {
+      ASSERT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+      try {
+        return next.consumer->resume(0);
+      } catch (const Error& e) {
+        ASSERT_EQ(e.code, Code::kBusy) << e.message;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
   }
   static std::vector<uint64_t> take(Taker& from, uint64_t step, int64_t timeout_ns = 0) {
     std::vector<uint64_t> ordinals;
@@ -106,15 +129,7 @@ TEST_F(Lease, ClaimsOfADeadOneComeBackOnceItsLeaseHasLapsed) {
   expect_error(Code::kBusy, [&] { second.consumer->resume(0); });
   first.store->dead = true;
   const auto begin = std::chrono::steady_clock::now();
-  for (;;) {
-    try {
-      second.consumer->resume(0);
-      break;
-    } catch (const Error& e) {
-      ASSERT_EQ(e.code, Code::kBusy) << e.message;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  resume_once_it_lapses(second);
   const auto waited = std::chrono::steady_clock::now() - begin;
   EXPECT_GT(waited, std::chrono::nanoseconds(kShort / 2)) << "it writes every quarter of it";
   EXPECT_EQ(take(second, 1), Ordinals({0}));
@@ -123,9 +138,9 @@ TEST_F(Lease, ClaimsOfADeadOneComeBackOnceItsLeaseHasLapsed) {
 
 TEST_F(Lease, OneThatWritesOnKeepsItLongerThanItLasts) {
   put(0);
-  Taker first = taker(kShort), second = taker(kShort);
+  Taker first = taker(kShortButWritten), second = taker(kShortButWritten);
   EXPECT_EQ(take(first, 1), Ordinals({0}));
-  EXPECT_EQ(take(second, 1, 3 * kShort), Ordinals());
+  EXPECT_EQ(take(second, 1, 2 * kShortButWritten), Ordinals());
   put(1);
   EXPECT_EQ(take(first, 2), Ordinals({1}));
 }
@@ -140,6 +155,18 @@ TEST_F(Lease, OneThatLostItTakesNothing) {
   EXPECT_EQ(expect_error(Code::kFailedPrecondition, [&] { take(first, 2); }).key,
             "buffer.store_lease_ns");
   expect_error(Code::kFailedPrecondition, [&] { first.consumer->acknowledge(1); });
+}
+
+TEST_F(Lease, AWriteThatStallsLeavesTheBookToTheNextOne) {
+  for (const uint64_t ordinal : {0, 1}) put(ordinal);
+  Taker first = taker(kShort), second = taker(kLong);
+  EXPECT_EQ(take(first, 1), Ordinals({0}));
+  first.store->stall_ns = 8 * kShort;
+  resume_once_it_lapses(second);
+  while (first.store->stalls) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(expect_error(Code::kFailedPrecondition, [&] { take(first, 2); }).key,
+            "buffer.store_lease_ns");
+  EXPECT_EQ(take(second, 1), Ordinals({0}));
 }
 
 // Without a lease the latest takes; with one it waits for that of the other all the same.
