@@ -1983,6 +1983,12 @@ constexpr OptionCondition kConditions_pipeline_role_and_model_compute_copies[] =
     {"model.compute_copies", OptionCondition::kIs,
      "2", "", ""},
 };
+constexpr OptionCondition kConditions_pipeline_role_and_parallel_pipeline[] = {
+    {"pipeline.role", OptionCondition::kIsNot,
+     "both", "", ""},
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_pipeline_role_and_parallel_tensor[] = {
     {"pipeline.role", OptionCondition::kIsNot,
      "both", "", ""},
@@ -3594,6 +3600,10 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_role_and_model_compute_copies, 2,
      "pipeline.role = {pipeline.role} either generates or trains, so model.compute_copies = 2 "
      "has no use"},
+    {"pipeline.role", "parallel.pipeline",
+     kConditions_pipeline_role_and_parallel_pipeline, 2,
+     "pipeline.role = {pipeline.role} is for one rank in this build, but parallel.pipeline is "
+     "{parallel.pipeline}"},
     {"pipeline.role", "parallel.tensor",
      kConditions_pipeline_role_and_parallel_tensor, 2,
      "pipeline.role = {pipeline.role} is for one rank in this build, but parallel.tensor is "

@@ -79,6 +79,8 @@ const std::vector<Example>& examples() {
       {{"pipeline.mode=async", "pipeline.role=rollout", "parallel.tensor=2",
         "parallel.reduction_parts=2"},
        {"pipeline.role", "parallel.tensor"}},
+      {{"pipeline.mode=async", "pipeline.role=train", "parallel.pipeline=2"},
+       {"pipeline.role", "parallel.pipeline"}},
       {{"pipeline.weights_dir=x"}, {"pipeline.weights_dir", "pipeline.role"}},
       {{"pipeline.queue_size=0"}, {"pipeline.queue_size", "pipeline.mode"}},
       {{"pipeline.mode=async", "model.compute_copies=2", "pipeline.queue_size=2"},
