@@ -2981,9 +2981,10 @@ typedef void (*rl_store_describe_fn)(void* user_data, int32_t code, char* text, 
 /* A store of the host for groups on their way from the processes that sample to the one that trains
  * (rl_buffer_create_stored), such as a queue. It may deliver a group several times, and in any
  * order. A group is the bytes of a buffer file, and is checked when it comes back. The book is a
- * small document: which groups were trained. Every failure becomes RL_IO, with the code as
- * rl_error_system_code. With buffer.store_lease_ns the book is also read and written on a thread of
- * the library. */
+ * small document: which groups were trained. A group that cannot be read is done if its token is
+ * the name that put got; if it is not, a pipeline of role train ends. Every failure becomes RL_IO,
+ * with the code as rl_error_system_code. With buffer.store_lease_ns the book is also read and
+ * written on a thread of the library. */
 typedef struct rl_store {
   size_t struct_size;
   void* user_data;       /* what the functions below get */
@@ -3030,22 +3031,22 @@ RL_API rl_status rl_buffer_create_stored(const rl_options* options, uint64_t max
  * store; one of role train takes groups from it, each once, and trains on them. They may be
  * pipelines of two processes, and each may end at any moment and start again. options and store may
  * be NULL: the options are then those of the model, and the store the directory buffer.store_path,
- * as for rl_pipeline_create. Both stores, or none, are RL_CONFLICT, and so is a store with
- * pipeline.role = both. Other errors are those of rl_pipeline_create.
+ * as for rl_pipeline_create. RL_CONFLICT for both stores, for none with role rollout or train, and
+ * for any with pipeline.role = both. Other errors are those of rl_pipeline_create.
  *
  * Weights go the other way as checkpoints: role rollout takes up those of pipeline.weights_dir, the
  * checkpoint.dir of role train, whose groups leave the store with the checkpoint of their step.
  * Role rollout draws no group that might become older than pipeline.max_staleness allows before it
  * is trained on; one that did, because several pipelines generate or one was killed, is dropped as
- * RL_DROP_STALE by role train. With role rollout several have each a runtime.instance and a
- * runtime.seed of their own, and their share of pipeline.prompts_per_step.
+ * RL_DROP_STALE by role train. Several pipelines of role rollout need a runtime.instance and a
+ * runtime.seed each, and their share of pipeline.prompts_per_step.
  *
  * A pipeline of role train has no score events; it starts as rl_buffer_resume says, and its loop
  * ends with RL_FAILED_PRECONDITION once another one takes from the store. One of role rollout has
  * no step events: events of engines (engine.stats_interval_ns) have its metrics, and in
- * rl_pipeline_stats step is that of the weights that it took up last, and trained and
- * prompts_trained count what the store has. It runs until those weights have pipeline.total_steps
- * steps, or rl_pipeline_stop. RL_IO when the store fails. Thread: any. */
+ * rl_pipeline_stats step is that of the weights that it took up last, and attempts_trained and
+ * prompts_trained count what was put into the store. It runs until those weights have
+ * pipeline.total_steps steps, or rl_pipeline_stop. RL_IO when the store fails. Thread: any. */
 RL_API rl_status rl_pipeline_create_stored(rl_model* model, const rl_options* options,
                                            const rl_store* store, rl_pipeline** out,
                                            rl_error** err);

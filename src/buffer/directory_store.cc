@@ -14,6 +14,12 @@ namespace {
 
 constexpr const char *kReady = "ready", *kClaimed = "claimed", *kDamaged = "damaged";
 
+// Of a file in a unit.
+std::optional<GroupKey> key_of_file(std::string_view name) {
+  name.remove_suffix(kGroupSuffix.size());
+  return key_named(name);
+}
+
 std::string read_all(FileSystem& fs, const std::string& path) {
   return read_text_file(fs, path, std::numeric_limits<int64_t>::max());
 }
@@ -63,7 +69,7 @@ std::vector<StoredGroup> DirectoryStore::claim(int64_t max_groups) {
     const std::string token = file.token();
     if (!move(*fs, token, kReady, kClaimed)) continue;
     try {
-      claimed.push_back({token, read_all(*fs, path(kClaimed, token))});
+      claimed.push_back({token, read_all(*fs, path(kClaimed, token)), key_of_file(file.name)});
     } catch (...) {
       for (const StoredGroup& group : claimed) move(*fs, group.token, kClaimed, kReady);
       move(*fs, token, kClaimed, kReady);
@@ -97,11 +103,17 @@ std::string DirectoryStore::read_book() {
 }
 
 // Of two processes that write at once each has a file of its own until it takes the name.
-void DirectoryStore::write_book(std::string_view book) {
+void DirectoryStore::write_book(std::string_view book, FunctionRef<void()> check) {
   const std::shared_ptr<FileSystem> fs = files_();
   fs->make_directories(dir_);
   const std::string own = str(book_place(), ".", writer_);
   write_file_atomically(*fs, own, book);
+  try {
+    check();
+  } catch (...) {
+    fs->remove_all(own);
+    throw;
+  }
   fs->rename(own, book_place());
   fs->sync_directory(dir_);
 }

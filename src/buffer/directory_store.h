@@ -30,7 +30,7 @@ class DirectoryStore final : public ExperienceStore {
   void acknowledge(const std::string& token) override;
   void set_aside(const std::string& token) override;
   std::string read_book() override;
-  void write_book(std::string_view book) override;
+  void write_book(std::string_view book, FunctionRef<void()> check) override;
   std::string place(const std::string& token) const override;
   std::string book_place() const override;
 

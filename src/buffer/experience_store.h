@@ -5,11 +5,13 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
+#include "core/function_ref.h"
 
 namespace rl {
 
@@ -20,10 +22,13 @@ struct GroupKey {
 };
 // "000001-00000000000000000042": sorts by instance and ordinal.
 std::string group_name(const GroupKey& key);
+// The key of this name; none if it is no name of a group.
+std::optional<GroupKey> key_named(std::string_view name);
 
 struct StoredGroup {
-  std::string token;  // what the store calls this delivery
-  std::string bytes;  // as encode_samples made them; not checked
+  std::string token;                 // what the store calls this delivery
+  std::string bytes;                 // as encode_samples made them; not checked
+  std::optional<GroupKey> key = {};  // as the store names it, whatever the bytes are
 };
 
 // Thread-safe. Errors are the store's own, such as kIo.
@@ -42,7 +47,8 @@ class ExperienceStore {
   virtual void set_aside(const std::string& token) = 0;
   // The bytes of the last write_book, which replaces them in one go; empty: there are none.
   virtual std::string read_book() = 0;
-  virtual void write_book(std::string_view book) = 0;
+  // check: called at the last moment before that; if it throws, the one before stays.
+  virtual void write_book(std::string_view book, FunctionRef<void()> check) = 0;
   // Names for errors: of a group, and of the book.
   virtual std::string place(const std::string& token) const = 0;
   virtual std::string book_place() const = 0;

@@ -4,6 +4,7 @@
 #include <schemas/store_generated.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <limits>
 #include <span>
@@ -45,6 +46,18 @@ std::string group_name(const GroupKey& key) {
     return std::string(width - std::min(width, digits.size()), '0') + digits;
   };
   return str(padded(key.instance, 6), "-", padded(key.ordinal, 20));
+}
+
+std::optional<GroupKey> key_named(std::string_view name) {
+  GroupKey key;
+  const size_t dash = name.find('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  std::from_chars(name.data(), name.data() + dash, key.instance);
+  std::from_chars(name.data() + dash + 1, name.data() + name.size(), key.ordinal);
+  if (group_name(key) != name || key.ordinal == std::numeric_limits<uint64_t>::max()) {
+    return std::nullopt;
+  }
+  return key;
 }
 
 bool StoreBook::is_done(const GroupKey& key) const {

@@ -28,6 +28,18 @@ int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
+// ": " and what it says; nothing for none.
+std::string reason_of(const std::exception_ptr& failure) {
+  try {
+    if (failure != nullptr) std::rethrow_exception(failure);
+    return {};
+  } catch (const Error& e) {
+    return str(": ", e.message);
+  } catch (const std::exception& e) {
+    return str(": ", e.what());
+  }
+}
+
 }  // namespace
 
 GroupKey key_of(std::span<const SamplePtr> group) {
@@ -52,7 +64,10 @@ std::vector<SamplePtr> decode_stored_group(std::string_view bytes, const std::st
                                            int64_t group_size) {
   std::vector<SamplePtr> group = decode_samples(std::as_bytes(std::span(bytes)), place);
   if (static_cast<int64_t>(group.size()) != group_size) {
-    refuse_group(place, str("has ", group.size(), " samples, not one group of ", group_size));
+    throw Error(Code::kDataLoss,
+                str(place, ": has ", group.size(), " samples, not one group of ", group_size))
+        .with_key("pipeline.samples_per_prompt")
+        .with_location(place);
   }
   for (size_t i = 0; i < group.size(); ++i) {
     if (group[i]->ordinal == group[0]->ordinal && group[i]->slot == i) continue;
@@ -93,10 +108,7 @@ bool StoreConsumer::open() {
   book.lease = {};
   const int64_t settle_ns = std::min(lease_ns_ / 8, kSettleNs);
   if (lease_ns_ > 0) book.lease = {new_lease_holder(), 1, static_cast<uint64_t>(lease_ns_)};
-  const std::string document = book.encode();
-  // Another one may have begun since the book was read, and be sure of it by now.
-  if (lease_ns_ > 0 && now_ns() - now > settle_ns / 2) return false;
-  store_->write_book(document);
+  if (!begin_book(book, bytes)) return false;
   book_ = std::move(book);
   renewed_ns_ = now;
   if (lease_ns_ > 0) {
@@ -108,6 +120,20 @@ bool StoreConsumer::open() {
   if (lease_ns_ > 0) keeper_ = std::make_unique<LeaseKeeper>(lease_ns_ / 4, [this] { renew(); });
   open_ = true;
   return true;
+}
+
+// False if another one with a lease wrote since it was read.
+bool StoreConsumer::begin_book(const StoreBook& next, const std::string& before) {
+  bool changed = false;
+  try {
+    store_->write_book(next.encode(), [&] {
+      changed = lease_ns_ > 0 && store_->read_book() != before;
+      if (changed) throw Error(Code::kBusy, str(store_->book_place(), " was written meanwhile"));
+    });
+  } catch (const Error&) {
+    if (!changed) throw;
+  }
+  return !changed;
 }
 
 void StoreConsumer::require_open() {
@@ -123,16 +149,22 @@ bool StoreConsumer::is_current() const {
   return now.opening == book_.opening && now.lease.holder == book_.lease.holder;
 }
 
+bool StoreConsumer::has_lapsed() const {
+  return lease_ns_ > 0 && now_ns() - renewed_ns_ > lease_ns_;
+}
+
+void StoreConsumer::require_lease() const {
+  if (!has_lapsed()) return;
+  throw Error(Code::kFailedPrecondition,
+              str(store_->book_place(),
+                  ": the lease of this buffer has lapsed: it wrote nothing for more than ",
+                  lease_ns_, " ns", reason_of(failure_)))
+      .with_key("buffer.store_lease_ns")
+      .with_location(store_->book_place());
+}
+
 void StoreConsumer::require_current() const {
-  if (lease_ns_ > 0 && now_ns() - renewed_ns_ > lease_ns_) {
-    throw Error(Code::kFailedPrecondition,
-                str(store_->book_place(),
-                    ": the lease of this buffer has lapsed: it wrote nothing "
-                    "for more than ",
-                    lease_ns_, " ns"))
-        .with_key("buffer.store_lease_ns")
-        .with_location(store_->book_place());
-  }
+  require_lease();
   if (is_current()) return;
   throw Error(
       Code::kFailedPrecondition,
@@ -141,22 +173,25 @@ void StoreConsumer::require_current() const {
       .with_location(store_->book_place());
 }
 
+// A write may take longer than the lease lasts: whoever has begun since keeps its book.
 void StoreConsumer::write(StoreBook&& next) {
-  const int64_t now = now_ns();
   require_current();
   ++next.lease.beat;
-  store_->write_book(next.encode());
+  const int64_t now = now_ns();
+  store_->write_book(next.encode(), [this] { require_current(); });
   book_ = std::move(next);
   renewed_ns_ = now;
+  require_lease();
 }
 
 // A failure shows when the lease lapses, or with the next write.
 void StoreConsumer::renew() noexcept {
+  const std::lock_guard lock(mutex_);
   try {
-    const std::lock_guard lock(mutex_);
     write(StoreBook(book_));
+    failure_ = nullptr;
   } catch (const std::exception&) {
-    return;
+    if (!has_lapsed()) failure_ = std::current_exception();
   }
 }
 
@@ -165,8 +200,7 @@ void StoreConsumer::release() noexcept {
   try {
     StoreBook next = book_;
     next.lease.holder = 0;
-    require_current();
-    store_->write_book(next.encode());
+    store_->write_book(next.encode(), [this] { require_current(); });
   } catch (const std::exception&) {
     return;  // it lapses
   }
@@ -200,13 +234,29 @@ void StoreConsumer::admit(StoredGroup group) {
     waiting_.put_all(std::move(samples));
     deliveries_[key.ordinal] = {key, std::move(group.token)};
   } catch (Error& e) {
-    store_->set_aside(group.token);
-    ++counts_.damaged;
+    set_aside(group);
     const std::string place = store_->place(group.token);
     if (!e.message.starts_with(place)) e.message = str(place, ": ", e.message);
     if (e.location.empty()) e.location = place;
     throw;
   }
+}
+
+// Whoever put it must not wait for it.
+void StoreConsumer::set_aside(const StoredGroup& group) {
+  const auto is_known = [&](const GroupKey& key) {
+    const auto waits = deliveries_.find(key.ordinal);
+    return book_.is_done(key) || book_.is_taken(key) ||
+           (waits != deliveries_.end() && waits->second.key == key);
+  };
+  if (group.key && !is_known(*group.key)) {
+    StoreBook next = book_;
+    next.finish(*group.key);
+    write(std::move(next));
+  }
+  store_->set_aside(group.token);
+  ++counts_.damaged;
+  if (!group.key) ++counts_.nameless;
 }
 
 // Claims what there is room for. Deliveries that a failure leaves unread are kept for the next

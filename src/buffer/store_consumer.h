@@ -6,6 +6,7 @@
 // ended, or has written nothing for so long, which a thread does. Thread-safe.
 #pragma once
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,7 @@ struct StoreCounts {
   int64_t acknowledged = 0;  // done, and gone from the store
   int64_t duplicates = 0;    // deliveries of a group that is done, taken or waits here
   int64_t damaged = 0;       // set aside
+  int64_t nameless = 0;      // of them, those that the store gave without a key
 };
 
 // The samples of a group, from bytes that may be anything. kDataLoss naming place and offset, also
@@ -47,7 +49,8 @@ class StoreConsumer {
   // ExperienceBuffer::take for a step after the acknowledged one. kFailedPrecondition: an earlier
   // process has taken groups, and nobody has said which of its steps are kept (resume); another
   // process has begun to take; or the lease has lapsed. While another one has a lease nothing is
-  // taken. Errors of a damaged group come once it is set aside.
+  // taken. Errors of a damaged group come once it is set aside, and done if its key is known; that
+  // of one of another size than group_size names pipeline.samples_per_prompt.
   std::vector<SamplePtr> take(const TakeRule& rule, uint64_t step, int64_t timeout_ns);
   // The weights of this step are durable: groups taken for it and earlier ones are done. kBusy, as
   // for resume, while another one has a lease.
@@ -79,6 +82,9 @@ class StoreConsumer {
   };
 
   bool open();
+  bool begin_book(const StoreBook& next, const std::string& before);
+  bool has_lapsed() const;
+  void require_lease() const;
   void require_open();
   bool is_current() const;
   void require_current() const;
@@ -88,6 +94,7 @@ class StoreConsumer {
   void fetch();
   void give_up_if_fenced();
   void admit(StoredGroup group);
+  void set_aside(const StoredGroup& group);
   void drop_duplicate(const GroupKey& key, const StoredGroup& group);
   void require_settled() const;
   void require_later(uint64_t step) const;
@@ -104,7 +111,8 @@ class StoreConsumer {
   mutable std::mutex mutex_;
   const int64_t lease_ns_;
   LeaseWatch others_;
-  int64_t renewed_ns_ = 0;  // with a lease: before the last write
+  int64_t renewed_ns_ = 0;      // with a lease: before the last write
+  std::exception_ptr failure_;  // of the last renewal
   bool open_ = false;
   bool in_doubt_ = false;  // the book has groups that an earlier process took
   StoreBook book_;

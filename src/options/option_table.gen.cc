@@ -1094,7 +1094,7 @@ constexpr OptionInfo kOptions[] = {
      "which takes groups from it, after that process last wrote to its book, which a thread does "
      "four times as often. Another process that begins to take meanwhile waits, so a group is "
      "never trained on by two. 0 lets the latest process take, and ends the takes of the one "
-     "before.",
+     "before; another value is at least one second.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "librl"},
     {"buffer.store_path", OptionType::kString, "",

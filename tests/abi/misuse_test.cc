@@ -133,7 +133,10 @@ TEST_F(Misuse, NullIsTakenWhereTheHeaderSaysSo) {
       arguments.set_null(i);
       const uint64_t result = arguments.call();
       if (row.has_status) {
-        EXPECT_EQ(static_cast<rl_status>(result), valid_status(row)) << arguments.complaint();
+        // Only a store is in conflict with the host's options.
+        const bool no_store = std::string_view(row.parameters[i].name) == "store";
+        EXPECT_EQ(static_cast<rl_status>(result), no_store ? RL_OK : valid_status(row))
+            << arguments.complaint();
       }
       arguments.release_results();
       ++count;

@@ -13,6 +13,7 @@
 
 #include "buffer/batch_bytes.h"
 #include "buffer/directory_store.h"
+#include "buffer/store_book.h"
 #include "buffer/store_producer.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
@@ -158,6 +159,8 @@ TEST_F(Store, ADamagedGroupIsSetAsideWithPlaceAndOffset) {
   EXPECT_EQ(num_files("damaged"), 1);
   EXPECT_EQ(c->counts().damaged, 1);
   EXPECT_EQ(take(*c, 1), Ordinals{1}) << "the others come";
+  const std::string book = store()->read_book();
+  EXPECT_TRUE(StoreBook::decode(book, "book").is_done({1, 0})) << "nobody waits for it";
 }
 
 TEST_F(Store, WhatIsNotOneCompleteGroupIsSetAside) {
@@ -171,11 +174,11 @@ TEST_F(Store, WhatIsNotOneCompleteGroupIsSetAside) {
   refused({group_of(1, 0)[0], group_of(1, 1)[1]}, "is not one complete group");
   refused({group_of(1, 0)[0], group_of(2, 0)[1]}, "of instance 2");
   EXPECT_EQ(num_files("damaged"), 1) << "of one name";
-  std::vector<SamplePtr> unscored = group_of(1, 0);
+  std::vector<SamplePtr> unscored = group_of(1, 1);
   unscored[1]->scored = false;
   unscored[1]->reward = 0;
   unscored[1]->reward_parts.clear();
-  store()->put({1, 0}, encode_samples(unscored));
+  store()->put({1, 1}, encode_samples(unscored));
   const auto c = consumer();
   const Error error = expect_error(Code::kFailedPrecondition, [&] { take(*c, 1); });
   EXPECT_TRUE(contains(error.message, "claimed/unit_0000/"));

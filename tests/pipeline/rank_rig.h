@@ -157,7 +157,7 @@ inline std::string memory_of_error(const OptionSet& o) {
       const size_t at = e.message.find(text);
       return at == std::string::npos ? "" : e.message.substr(at);
     };
-    return str(from("were free before").empty() ? "" : "read, ", from("caches were released"));
+    return str(from("free memory in bytes").empty() ? "" : "read, ", from("caches were released"));
   }
 }
 

@@ -36,7 +36,8 @@ void expect_refused(OptionSet options, const std::string& assignment, Code code)
 
 TEST(RoleCheck, TrainRefusesWhatOnlyRolloutReads) {
   const TempDir dir;
-  for (const char* text : {"data.path=x",
+  for (const char* text : {"buffer.num_storage_units=2",
+                           "data.path=x",
                            "data.shuffle=false",
                            "data.preprocess_workers=2",
                            "engine.num_engines=2",
@@ -70,6 +71,9 @@ TEST(RoleCheck, RolloutRefusesWhatOnlyTrainReads) {
                            "checkpoint.dir=x",
                            "checkpoint.resume=auto",
                            "critic.optimizer.lr=1",
+                           "metrics.interval_steps=2",
+                           "metrics.max_samples=2",
+                           "metrics.samples=x",
                            "model.freeze=x",
                            "model.critic_path=x",
                            "model.reference_path=x",
@@ -102,9 +106,9 @@ TEST(RoleCheck, BothRefuseWhatIsOfAWholeRun) {
 TEST(RoleCheck, WhatBothReadIsRefusedByNone) {
   for (const char* key :
        {"algo.advantage", "algo.gdpo_weights", "engine.block_size", "engine.kv_dtype",
-        "engine.max_model_len", "sampling.max_new_tokens", "buffer.store_path",
-        "buffer.num_storage_units", "metrics.jsonl", "model.dtype", "pipeline.max_staleness",
-        "pipeline.prompts_per_step", "pipeline.samples_per_prompt", "runtime.seed"}) {
+        "engine.max_model_len", "sampling.max_new_tokens", "buffer.store_path", "metrics.jsonl",
+        "model.dtype", "pipeline.max_staleness", "pipeline.prompts_per_step",
+        "pipeline.samples_per_prompt", "runtime.seed"}) {
     EXPECT_TRUE(is_read_in(PipelineRole::kTrain, key)) << key;
     EXPECT_TRUE(is_read_in(PipelineRole::kRollout, key)) << key;
   }
@@ -124,6 +128,25 @@ TEST(RoleCheck, ATrainerSavesBeforeItWaitsForGroups) {
   EXPECT_EQ(found[0].key, "checkpoint.every_steps");
   EXPECT_EQ(found[0].other_key, "pipeline.max_staleness");
   EXPECT_EQ(found[0].expected, "at most 3");
+}
+
+TEST(RoleCheck, ATrainerSaves) {
+  const TempDir dir;
+  for (const char* text : {"checkpoint.every_steps=0", "checkpoint.on_failure=continue"}) {
+    expect_refused(train_options(dir), text, Code::kConflict);
+  }
+}
+
+TEST(RoleCheck, ALeaseLastsASecondAtLeast) {
+  const TempDir dir;
+  OptionSet options = train_options(dir, {"buffer.store_lease_ns=1s"});
+  EXPECT_TRUE(violations_of(options).empty());
+  options.set_text("buffer.store_lease_ns", "999999999");
+  const std::vector<Error> found = violations_of(options);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].code, Code::kOutOfRange);
+  EXPECT_EQ(found[0].key, "buffer.store_lease_ns");
+  EXPECT_EQ(found[0].expected, "0 or at least 1000000000");
 }
 
 TEST(RoleCheck, ARolloutNeedsPromptsThatItCanDrawAgain) {
@@ -171,7 +194,7 @@ class NoStore final : public ExperienceStore {
   void acknowledge(const std::string&) override {}
   void set_aside(const std::string&) override {}
   std::string read_book() override { return {}; }
-  void write_book(std::string_view) override {}
+  void write_book(std::string_view, FunctionRef<void()>) override {}
   std::string place(const std::string&) const override { return "group"; }
   std::string book_place() const override { return "book"; }
 };

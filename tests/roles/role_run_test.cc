@@ -1,7 +1,9 @@
 // The two roles of a run over a store: the same bits as a run in one pipeline where nothing is
 // generated ahead, ages within the bound, books that close, restarts, filters, and stores of a host
 // in place of a directory.
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "buffer/directory_store.h"
 #include "buffer/store_book.h"
@@ -206,14 +208,51 @@ TEST(RoleRun, ARewardThatFailsIsReplacedByAnotherPrompt) {
   EXPECT_EQ(generating.wait().dropped.size(), 1u);
 }
 
+// Until both groups of the first step wait for a trainer.
+void wait_for_two_groups(const TempDir& dir) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (num_files(dir.file("store/ready"), ".rlbuf") < 2) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end) << "nothing was generated";
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+// The rollout has put it, and would wait until it is trained on.
 TEST(RoleRun, AGroupThatIsDamagedIsSetAside) {
   const TempDir dir;
-  std::filesystem::create_directories(dir.file("store/ready/unit_0000"));
-  testing::write_lines(dir.file("store/ready/unit_0000/000001-00000000000000000000.rlbuf"), {"no"});
-  const BothRuns both =
-      run_both(rollout_options(dir, kOnPolicyRollout), train_options(dir, kOnPolicy));
-  EXPECT_EQ(both.train.series("pipeline/store_damaged"), std::vector<double>(4, 1.0));
+  RolloutRun generating(rollout_options(dir, kOnPolicyRollout));
+  generating.start();
+  wait_for_two_groups(dir);
+  testing::write_lines(dir.file("store/ready/unit_0000/000003-00000000000000000001.rlbuf"), {"no"});
+  Rig training(train_options(dir, kOnPolicy));
+  const RunLog log = training.start_and_serve();
+  EXPECT_EQ(log.end, Code::kDone);
+  EXPECT_EQ(log.series("pipeline/store_damaged"), std::vector<double>(4, 1.0));
+  EXPECT_EQ(generating.wait().end, Code::kDone);
   EXPECT_EQ(num_files(dir.file("store/damaged"), ".rlbuf"), 1);
+  EXPECT_TRUE(book_of(dir).is_done({3, 1}));
+}
+
+TEST(RoleRun, GroupsOfAnotherSizeEndTheRun) {
+  const TempDir dir;
+  RolloutRun generating(rollout_options(dir, kOnPolicyRollout));
+  generating.start();
+  Rig training(train_options(dir, {"pipeline.max_staleness=0", "pipeline.samples_per_prompt=3"}));
+  training.ends_with = Code::kDataLoss;
+  training.start_and_serve();
+  EXPECT_EQ(training.pipeline().failure()->key, "pipeline.samples_per_prompt");
+}
+
+// The rollout ends with the last checkpoint, which every_steps alone would not make.
+TEST(RoleRun, TheLastStepHasACheckpoint) {
+  const TempDir dir;
+  const Texts more = {"pipeline.max_staleness=1", "pipeline.total_steps=3"};
+  Texts train = more;
+  train.push_back("checkpoint.every_steps=2");
+  const BothRuns both = run_both(rollout_options(dir, more), train_options(dir, train));
+  EXPECT_EQ(both.train.checkpoints.size(), 2u) << "of steps 2 and 3";
+  EXPECT_EQ(both.rollout.end, Code::kDone);
+  EXPECT_EQ(both.rollout_digest, both.digest);
 }
 
 TEST(RoleRun, TokensOfLaterWeightsEndTheRun) {

@@ -230,7 +230,7 @@ inline constexpr MetricRow kMetricTable[] = {
     {"step", "timing_per_token_ms/gen", "generated samples"},
     {"step", "timing_per_token_ms/ref", "pipeline samples"},
     {"step", "timing_per_token_ms/values", "pipeline critic samples"},
-    {"step", "timing_per_token_ms/adv", "generated samples"},
+    {"step", "timing_per_token_ms/adv", "pipeline estimated samples"},
     {"step", "timing_per_token_ms/update_critic", "pipeline critic samples"},
     {"step", "timing_per_token_ms/update_actor", "pipeline samples"},
     {"step", "perf/total_num_tokens", "pipeline"},

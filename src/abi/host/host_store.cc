@@ -36,6 +36,7 @@ int32_t collect(void* context, const char* token, size_t token_len, const void* 
     if (token != nullptr) {
       group.token.assign(token, token_len == RL_NUL_TERMINATED ? std::strlen(token) : token_len);
     }
+    group.key = key_named(group.token);
     if (size > 0) group.bytes.assign(static_cast<const char*>(data), size);
     return 0;
   } catch (...) {
@@ -90,7 +91,8 @@ class HostStore final : public ExperienceStore {
     check_collected("read the book", found, code);
     return found.groups.empty() ? std::string() : std::move(found.groups.back().bytes);
   }
-  void write_book(std::string_view book) override {
+  void write_book(std::string_view book, FunctionRef<void()> check) override {
+    check();
     call("write the book", host_.table().write_book, static_cast<const void*>(book.data()),
          uint64_t{book.size()});
   }

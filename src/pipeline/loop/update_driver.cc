@@ -32,6 +32,12 @@ bool UpdateDriver::has_steps_left() const {
   return total == 0 || run_.progress.boundary.step < total;
 }
 
+// The pipeline that generates for this one ends with the weights of the last step.
+bool UpdateDriver::ends_with_a_checkpoint() const {
+  return settings().pipeline.role == PipelineRole::kTrain && !settings().checkpoint.dir.empty() &&
+         !has_steps_left();
+}
+
 // An evaluation that the host requests just now, while samples of steps are generated, comes after
 // the next step.
 Turn UpdateDriver::between_steps() {
@@ -249,8 +255,8 @@ std::shared_ptr<StepEvent> UpdateDriver::commit() {
     const auto due = [&](int64_t every_steps) {
       return every_steps != 0 && state.step % static_cast<uint64_t>(every_steps) == 0;
     };
-    run_.control.add_due(due(settings().eval.every_steps), due(settings().checkpoint.every_steps),
-                         lock);
+    run_.control.add_due(due(settings().eval.every_steps),
+                         due(settings().checkpoint.every_steps) || ends_with_a_checkpoint(), lock);
   });
   // Nobody waits for other ranks with the lock.
   const LedgerCounts ledger = rollout_.batches().sum(state.ledger);

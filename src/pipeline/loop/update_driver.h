@@ -39,6 +39,7 @@ class UpdateDriver final : public UpdatePort {
   void apply_options();
   void begin_step();
   bool has_steps_left() const;
+  bool ends_with_a_checkpoint() const;
   void abandon();
   void finish(UpdateResult done);
   LedgerCounts close_batch(const Control::Lock& lock);

@@ -26,6 +26,7 @@ constexpr std::string_view kOfTheWhole[] = {
     "pipeline.train_turns",
 };
 constexpr std::string_view kOfRollout[] = {
+    "buffer.num_storage_units",
     "data.",
     "engine.",
     "pipeline.free_lane_after_generation",
@@ -49,6 +50,9 @@ constexpr std::string_view kOfTraining[] = {
     "buffer.store_lease_ns",
     "checkpoint.",
     "critic.",
+    "metrics.interval_steps",
+    "metrics.max_samples",
+    "metrics.samples",
     "model.critic_path",
     "model.freeze",
     "model.reference_path",
@@ -93,11 +97,40 @@ Error of_the_whole(const Settings& settings, const std::string& key) {
       .with_other_key("pipeline.role");
 }
 
-// The pipeline that generates gets weights with a checkpoint, and by then has given groups for at
-// most max_staleness + 1 steps.
+void check_lease(const Settings& settings, Violations& v) {
+  try {
+    require_lease_length(settings.buffer.store_lease_ns);
+  } catch (const Error& e) {
+    v.add(e);
+  }
+}
+
+// Groups leave the store, and the pipeline that generates gets weights, with a checkpoint.
+void check_that_it_saves(const Settings& settings, Violations& v) {
+  if (settings.checkpoint.every_steps == 0) {
+    v.add(Error(Code::kConflict,
+                "checkpoint.every_steps is 0, but the pipeline that generates for this one, of "
+                "pipeline.role = train, gets weights with its checkpoints")
+              .with_key("checkpoint.every_steps")
+              .with_other_key("pipeline.role")
+              .with_expected(str("1..", settings.pipeline.max_staleness + 1)));
+  }
+  if (settings.checkpoint.on_failure == CheckpointOnFailure::kContinue) {
+    v.add(Error(Code::kConflict,
+                "checkpoint.on_failure = continue leaves out a checkpoint, but the pipeline that "
+                "generates for this one, of pipeline.role = train, waits for its weights")
+              .with_key("checkpoint.on_failure")
+              .with_other_key("pipeline.role")
+              .with_expected("stop"));
+  }
+}
+
+// By the next checkpoint that pipeline has given groups for at most max_staleness + 1 steps.
 void check_checkpoints(const Settings& settings, Violations& v) {
   const int64_t steps = settings.checkpoint.every_steps, most = settings.pipeline.max_staleness + 1;
-  if (settings.checkpoint.dir.empty() || steps <= most) return;
+  if (settings.checkpoint.dir.empty()) return;
+  check_that_it_saves(settings, v);
+  if (steps <= most) return;
   v.add(Error(Code::kConflict,
               str("checkpoint.every_steps is ", steps,
                   ", but the pipeline that generates for this one, of pipeline.role = train, gives "
@@ -140,6 +173,15 @@ void check_rollout(const Settings& settings, Violations& v) {
 
 }  // namespace
 
+void require_lease_length(int64_t ns) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  if (ns == 0 || ns >= kSecond) return;
+  const std::string expected = str("0 or at least ", kSecond);
+  throw Error(Code::kOutOfRange, str("buffer.store_lease_ns is ", ns, ", expected ", expected))
+      .with_key("buffer.store_lease_ns")
+      .with_expected(expected);
+}
+
 bool is_read_in(PipelineRole role, std::string_view key) {
   if (role == PipelineRole::kBoth) return true;
   if (is_in(kOfTheWhole, key)) return false;
@@ -158,7 +200,10 @@ void check_role(const Settings& settings, Violations& violations) {
     if (key == "algo.objective") continue;  // below
     violations.add(is_in(kOfTheWhole, key) ? of_the_whole(settings, key) : unread(settings, key));
   }
-  if (role == PipelineRole::kTrain) check_checkpoints(settings, violations);
+  if (role == PipelineRole::kTrain) {
+    check_lease(settings, violations);
+    check_checkpoints(settings, violations);
+  }
   if (role == PipelineRole::kRollout) check_rollout(settings, violations);
 }
 

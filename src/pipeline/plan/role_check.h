@@ -13,4 +13,8 @@ bool is_read_in(PipelineRole role, std::string_view key);
 
 void check_role(const Settings& settings, Violations& violations);
 
+// Of buffer.store_lease_ns: kOutOfRange unless it is 0 or at least a second, since the holder must
+// write, durably, long before it lapses.
+void require_lease_length(int64_t ns);
+
 }  // namespace rl

@@ -1,6 +1,8 @@
 // The other process removes checkpoints as it goes on: one that is gone is no failure.
 #include "pipeline/roles/followed_weights.h"
 
+#include <utility>
+
 #include "core/error.h"
 #include "pipeline/session/step_watch.h"
 
@@ -40,8 +42,8 @@ bool FollowedWeights::look() {
 void FollowedWeights::take_up() {
   Runtime& runtime = model_.runtime();
   Model& m = model_.model();
-  const FoundCheckpoint taken = *newer_;
-  bool begun = false;
+  const FoundCheckpoint taken = *std::exchange(newer_, std::nullopt);
+  bool begun = false, torn = false;
   try {
     const uint64_t version = checkpoint_version(runtime.fs(), taken.path);
     const LoadedModel::WriteLease lease(model_, runtime.busy_timeout_ns());
@@ -53,11 +55,12 @@ void FollowedWeights::take_up() {
     m.publish_as(version);
     watch.done();
   } catch (const Error&) {
-    newer_.reset();
-    if (begun || runtime.fs().exists(taken.path)) throw;
-    return;
+    if (runtime.fs().exists(taken.path)) throw;
+    if (!begun) return;
+    torn = look();
+    if (!torn) throw;
   }
-  newer_.reset();
+  if (torn) return take_up();  // the model has a part of one that is gone
   seen_ = step_ = taken.step;
   runtime.logger().log(LogLevel::kInfo, "pipeline", {{"path", taken.path}, {"step", taken.step}},
                        "generates with the weights of ", taken.path);

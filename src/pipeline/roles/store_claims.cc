@@ -49,11 +49,13 @@ bool StoreClaims::begin() {
 // The oldest first: whoever generates relies on it (num_to_draw_ahead), and groups may come again
 // in another order after a kill.
 std::vector<SamplePtr> StoreClaims::take_samples(int64_t groups, uint64_t step) {
-  const int64_t damaged = consumer_.counts().damaged;
+  const StoreCounts before = consumer_.counts();
   try {
     return consumer_.take({.max_groups = groups, .oldest_first = true}, step, 0);
   } catch (const Error& e) {
-    if (consumer_.counts().damaged == damaged) throw;
+    const StoreCounts now = consumer_.counts();
+    if (now.damaged == before.damaged || now.nameless != before.nameless) throw;
+    if (e.key == "pipeline.samples_per_prompt") throw;
     logger_.log_error(LogLevel::kError, "pipeline", e);
     return {};
   }

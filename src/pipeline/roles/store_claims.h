@@ -36,8 +36,10 @@ class StoreClaims {
   };
   // Complete groups by number; none until there are enough, so the order in which another process
   // puts them changes nothing. Errors of StoreConsumer::resume and take. A group that is damaged is
-  // set aside, and logged. kFailedPrecondition for tokens of a later version than the weights have:
-  // they are of another run, or training has gone back behind a checkpoint.
+  // set aside, done, and logged; kDataLoss if it is of another size, or nobody knows which one it
+  // was, so that whoever generates would wait for it. kFailedPrecondition for tokens of a later
+  // version than the weights have: they are of another run, or training has gone back behind a
+  // checkpoint.
   std::vector<std::vector<SamplePtr>> take(const Wanted& wanted);
   // Groups that were dropped, as is_open says of their numbers, are done.
   void settle(FunctionRef<bool(uint64_t ordinal)> is_open);

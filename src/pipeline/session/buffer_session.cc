@@ -5,6 +5,7 @@
 #include "buffer/directory_store.h"
 #include "buffer/store_producer.h"
 #include "core/error.h"
+#include "pipeline/plan/role_check.h"
 
 namespace rl {
 
@@ -56,6 +57,7 @@ BufferSession::BufferSession(const Settings& settings, int64_t capacity,
     refuse_lease(settings.buffer.store_lease_ns);
     return;
   }
+  require_lease_length(settings.buffer.store_lease_ns);
   consumer_ = std::make_unique<StoreConsumer>(store_, buffer_.group_size(), capacity, needs_scores_,
                                               settings.buffer.store_lease_ns);
 }
