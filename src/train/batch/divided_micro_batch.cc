@@ -1,7 +1,7 @@
 // Which rows of a micro-batch a rank has (ContextRule). Chunks follow from the rows alone and begin
 // where a KV block does, so a block has the keys and values of one rank's rows. Blocks get new ids,
 // rank after rank, so that those of a rank follow one another; in a ring each rank has its own
-// alone, whose ids begin at 0. Blocks of different ranks then have the same ids, and a table is read
+// alone, whose ids begin at 0. Blocks of several ranks then have the same ids, and a table is read
 // for the keys of one rank at a time.
 #include <algorithm>
 
