@@ -19,6 +19,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "rl.h"
 #ifdef RL_REDIS_STORE
@@ -82,7 +83,7 @@ rl_pipeline* open_pipeline(rl_options* options, const fs::path& dir) {
   (void)dir;
 #else
   set(options, "buffer.store_path", dir / "store");
-  set(options, "buffer.num_storage_units", "3");
+  if (std::string_view(role) == "rollout") set(options, "buffer.num_storage_units", "3");
 #endif
   check(rl_runtime_create(RL_ABI_VERSION, options, &runtime, &err));
   check(rl_model_open(runtime, options, RL_USE_PIPELINE, &model, &err));
