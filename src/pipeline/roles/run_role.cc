@@ -44,10 +44,6 @@ std::shared_ptr<ExperienceStore> store_of(LoadedModel& model, const Settings& se
   return std::make_shared<DirectoryStore>(files, dir, settings.buffer.num_storage_units);
 }
 
-}  // namespace
-
-namespace {
-
 // As many as may wait for the trainer.
 int64_t most_stored_groups(const Settings& settings) {
   const PipelineSettings& o = settings.pipeline;

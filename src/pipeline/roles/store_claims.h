@@ -16,7 +16,6 @@ namespace rl {
 
 class StoreClaims {
  public:
-  // max_groups: that are claimed and not taken.
   struct Rules {
     int64_t group_size;
     int64_t max_groups;  // that are claimed and not taken: a step takes the oldest of them

@@ -237,6 +237,9 @@ void EngineSession::close() {
     note_use();
   }
   if (thread_ != nullptr) thread_->end();
+  // A step that has its lease and waits for the state finds nothing to do, but others cannot
+  // compute before it has found that out.
+  const std::lock_guard turn(computing_);
 }
 
 void EngineSession::abort_request(uint64_t sample_id) {
