@@ -7,29 +7,11 @@
 #   ranks.sh PROGRAM [--long]
 set -euo pipefail
 
-readonly program=$1 long=${2:-}
-readonly limit_ns=3000000000
-kills=3 hangs=3
-[[ $long == "--long" ]] && kills=100 hangs=50
-export SEED=${SEED:-$RANDOM}
-RANDOM=$SEED
+readonly program=$1
 
 source "$(dirname "$0")/network.sh"
 enter_namespaces "$@"
-
-work=$(mktemp -d)
-pids=()
-stop_all() {
-  for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-  rm -rf "$work"
-}
-trap stop_all EXIT
-
-fail() {
-  echo "FAILED (SEED=$SEED): $*" >&2
-  tail -n 5 "$work"/out.* >&2 || true
-  exit 1
-}
+source "$(dirname "$0")/processes.sh" "$@"
 
 # start MODE SIZE PLACE: all ranks, with their output in $work/out.RANK.
 start() {
@@ -53,16 +35,6 @@ place_of() {
   else
     echo "tcp:$(address_of 0 127.0.0.1):$port"
   fi
-}
-
-# await RANK WORD: until the rank's output has a line that begins so, for 30 s.
-await() {
-  local tries
-  for ((tries = 0; tries < 3000; ++tries)); do
-    grep -q "^$2" "$work/out.$1" && return
-    sleep 0.01
-  done
-  fail "rank $1 never said \"$2\""
 }
 
 collectives() {

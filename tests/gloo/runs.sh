@@ -9,29 +9,12 @@
 #   runs.sh 4_GRPO MODEL [--long]
 set -euo pipefail
 
-readonly program=$1 model=$2 long=${3:-}
-readonly steps=100 limit_ns=3000000000
-kills=3 hangs=3
-[[ $long == "--long" ]] && kills=100 hangs=50
-export SEED=${SEED:-$RANDOM}
-RANDOM=$SEED
+readonly program=$1 model=$2
+readonly steps=100
 
 source "$(dirname "$0")/network.sh"
 enter_namespaces "$@"
-
-work=$(mktemp -d)
-pids=()
-stop_all() {
-  for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-  rm -rf "$work"
-}
-trap stop_all EXIT
-
-fail() {
-  echo "FAILED (SEED=$SEED): $*" >&2
-  tail -n 5 "$work"/out.* >&2 || true
-  exit 1
-}
+source "$(dirname "$0")/processes.sh" "$@"
 
 # Ranks, and how many of them divide a model.
 readonly layouts=("2 1" "4 1" "2 2" "4 2")
@@ -74,16 +57,6 @@ finish() {
     wait "${pids[$rank]}" || fail "$2: rank $rank of $1"
   done
   pids=()
-}
-
-# await RANK WORD: until the rank's output has a line that begins so, for 30 s.
-await() {
-  local tries
-  for ((tries = 0; tries < 3000; ++tries)); do
-    grep -q "^$2" "$work/out.$1" && return
-    sleep 0.01
-  done
-  fail "rank $1 never said \"$2\""
 }
 
 # The digest of each layout, by its place in the list: of threads, and of processes that nobody
