@@ -49,6 +49,23 @@ inline std::vector<RankRun> run_pipelines(
   return out;
 }
 
+// One rank's host stops a run of many steps in the second: all ranks end with the same step.
+inline void expect_a_stop_ends_all(const OptionSet& options, int stopped) {
+  OptionSet o = options;
+  o.set_i64("pipeline.total_steps", 100000);
+  const std::vector<RankRun> ranks = run_pipelines(o, [&](Rig& rig, int rank) {
+    if (rank != stopped) return;
+    rig.on_step = [](Pipeline& p, const StepEvent& e) {
+      if (e.step == 2) p.stop(0);
+    };
+  });
+  for (const RankRun& rank : ranks) {
+    EXPECT_EQ(rank.log.end, Code::kDone);
+    EXPECT_EQ(rank.log.steps.size(), ranks[0].log.steps.size());
+  }
+  EXPECT_LT(ranks[0].log.steps.size(), 100000u);
+}
+
 // Metrics of all steps without those of times, of what each rank holds or exchanges, and of what a
 // host was late for.
 inline std::string common_steps(const RankRun& rank) {
