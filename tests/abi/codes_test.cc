@@ -326,6 +326,8 @@ TEST(Codes, OfPromptsThatAreNotThere) {
   set(host.options, "data.path", "/none.jsonl");
   rl_pipeline* pipeline = nullptr;
   EXPECT_EQ(rl_pipeline_create(host.model, host.options, &pipeline, nullptr), RL_NOT_FOUND);
+  EXPECT_EQ(rl_pipeline_create_stored(host.model, host.options, nullptr, &pipeline, nullptr),
+            RL_NOT_FOUND);
 }
 
 TEST(Codes, OfTextWithoutATokenizer) {
@@ -570,6 +572,7 @@ TEST(Codes, OfCallsBesideATrainingStep) {
     EXPECT_EQ(rl_trainer_create(host.model, nullptr, &created, nullptr), RL_BUSY);
     rl_pipeline* pipeline = nullptr;
     EXPECT_EQ(rl_pipeline_create(host.model, nullptr, &pipeline, nullptr), RL_BUSY);
+    EXPECT_EQ(rl_pipeline_create_stored(host.model, nullptr, nullptr, &pipeline, nullptr), RL_BUSY);
     EXPECT_EQ(rl_pipeline_start(host.pipeline, nullptr), RL_BUSY);
   };
   const auto loss = [](void* user_data, const rl_algo_tokens*, const double*, double* value,
