@@ -220,6 +220,9 @@ def ranks(demo):
     again = demo.run("again", 3, "--ranks", "3")
     expect(again["weight_digest"] == three["weight_digest"], "two runs of one layout differ")
     expect(three["weight_digest"] != one["weight_digest"], "the order of sums")
+    ring = demo.run("ring", 3, *assignments(["parallel.context=2", "parallel.context_kind=ring"]),
+                    "--ranks", "2")
+    expect(0 < ring["logprob_max_abs_diff"] < 0.05, f"the bound of a ring: {ring}")
     cut(demo, "--ranks", "2")
 
 
