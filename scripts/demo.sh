@@ -20,11 +20,11 @@ mkdir -p "$out"
 python3 tools/demo_data.py "$out"
 
 # A separate process measures the machine's limits before and after, so that a noisy moment does
-# not count. The budget is for few threads, as each has its own workspace. Without bf16 dot
+# not count. The budget grows with the threads, as each has its own workspace. Without bf16 dot
 # products everything is fp32: twice as large, except masters, gradients and moments.
 threads=$(nproc)
 ((threads <= 4)) || threads=4
-budget=2990MiB
+budget=$((2540 + 60 * threads))MiB
 grep -qw avx512_bf16 /proc/cpuinfo || budget=4000MiB
 
 say "measuring the machine"
@@ -38,7 +38,9 @@ say "measuring the machine"
   --set eval.max_new_tokens=32 \
   --set optimizer.lr=1e-5 \
   --set algo.kl.where=none \
+  --set trainer.grad_dtype=bf16 \
   --set engine.max_model_len=128 \
+  --set engine.block_size=16 \
   --set runtime.memory_budget_bytes=$budget \
   --set runtime.seed=1 \
   --set runtime.threads="$threads" \
