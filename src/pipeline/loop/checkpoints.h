@@ -5,8 +5,10 @@
 // reads a copy of the state and nothing that a step changes.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/run_state.h"
@@ -21,6 +23,10 @@ class Checkpoints {
  public:
   // Error(kAlreadyExists) if a fresh run finds checkpoints of an earlier one: it would mix the two.
   Checkpoints(Control& control, LoadedModel& model, const MemoryPlan& plan, uint64_t data_digest);
+
+  // Of a run over a store, which only one trainer at a time may train and save: throws unless it is
+  // this one. Called by whichever thread writes.
+  void write_only_if(std::function<void()> require_own) { require_own_ = std::move(require_own); }
 
   // The state of the run that checkpoint.resume names; none for a fresh run. Everything but the
   // update's part has been checked.
@@ -95,7 +101,7 @@ class Checkpoints {
   void note_failure(uint64_t step, const Error& error);
   double seconds_since(int64_t begin) const;
   std::string dir() const;
-  CheckpointRules rules() const;
+  CheckpointRules rules(uint64_t step) const;
   void note_metrics(const MetricList& metrics, bool of_evaluation);
   void require_metric() const;
 
@@ -107,6 +113,9 @@ class Checkpoints {
   bool begins_branch_ = false;  // resumed by name: later checkpoints are yet to be abandoned
   std::string last_;            // with last_step_ and figures_ changed under control's lock
   uint64_t last_step_ = UINT64_MAX;
+  uint64_t first_step_ = 0;   // that the run begins after
+  const std::string writer_;  // empty: no other process writes into the directory
+  std::function<void()> require_own_;
   Figures figures_;
   bool refused_ = false;
   std::optional<CheckpointScore> score_;  // the latest

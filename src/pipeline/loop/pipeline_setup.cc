@@ -57,6 +57,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given,
       training(evaluation, rollout) {
   const auto apply = [this](const ScheduledEvent& input) { scoring.apply(input); };
   control.share(SharedInputs(runtime.tensor_ranks(), runtime.stage_ranks()), apply);
+  checkpoints.write_only_if([this] { rollout.require_own_store(); });
   RunState& state = progress.boundary;
   if (phases.trains()) resume_training();
   state.seed = runtime.seed();

@@ -198,6 +198,10 @@ void RolloutDriver::end_step(std::span<const SamplePtr> batch) {
   if (role_.claims != nullptr) role_.claims->end_step(batch);
 }
 
+void RolloutDriver::require_own_store() {
+  if (role_.claims != nullptr) role_.claims->require_own();
+}
+
 MetricList RolloutDriver::store_metrics() const {
   MetricList m;
   if (role_.claims == nullptr) return m;

@@ -51,6 +51,9 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
   void acknowledge(uint64_t step);
   // The step is over for these groups.
   void end_step(std::span<const SamplePtr> batch);
+  // Throws if another process takes from the store of this run, which then trains no more. On any
+  // thread.
+  void require_own_store();
   // Of the store; none without one.
   MetricList store_metrics() const;
 

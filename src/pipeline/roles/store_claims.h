@@ -47,6 +47,8 @@ class StoreClaims {
   // The weights of this step are durable.
   void acknowledge(uint64_t step);
   StoreCounts counts() const { return consumer_.counts(); }
+  // StoreConsumer::require_own, on any thread.
+  void require_own() { consumer_.require_own(); }
 
  private:
   bool begin();
