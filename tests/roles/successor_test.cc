@@ -1,5 +1,6 @@
 // A trainer over a store that another process has taken over while it trained: it saves nothing,
 // and what the other one has saved stays as it is.
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -102,6 +103,73 @@ TEST_F(Successor, ACheckpointAfterTheFirstStepIsNotReplaced) {
   const Error error = trained_until([&] { save_second_step(); }, Code::kAlreadyExists);
   EXPECT_TRUE(contains(error.message, "step_000002 already exists"));
   expect_saved();
+}
+
+// Two trainers with the same options; the second is made before the first has done a step or after,
+// and started while it trains.
+TEST_F(Successor, GoesOnFromTheNewestCheckpoint) {
+  const std::vector<std::string> on_policy = {"pipeline.max_staleness=0", "pipeline.queue_size=0"};
+  const testing::BothRuns whole = testing::run_both(
+      rollout_options(dir_, on_policy), train_options(dir_, {"pipeline.max_staleness=0"}));
+  for (const bool late : {false, true}) {
+    SCOPED_TRACE(late);
+    const TempDir dir;
+    RolloutRun generating(rollout_options(dir, on_policy));
+    OptionSet options =
+        train_options(dir, {"pipeline.max_staleness=0", "buffer.store_lease_ns=60s",
+                            "checkpoint.resume=auto", "metrics.jsonl=" + dir.file("metrics")});
+    OptionSet half = options;
+    half.set_text("pipeline.total_steps", "2");
+    auto first = std::make_unique<Rig>(half);
+    std::unique_ptr<Rig> second;
+    if (!late) second = std::make_unique<Rig>(options);
+    first->pipeline().start();
+    generating.start();
+    while (first->pipeline().status().step == 0) first->pipeline().next(1'000'000);
+    if (late) second = std::make_unique<Rig>(options);
+    second->pipeline().start();
+    first->serve();
+    EXPECT_TRUE(late || second->pipeline().resumed_from().empty()) << "the first has the lease";
+    EXPECT_LT(second->pipeline().status().step, 2u);
+    first.reset();
+    EXPECT_EQ(second->serve().steps.size(), 2u);
+    generating.wait();
+    EXPECT_EQ(second->pipeline().resumed_from(), dir.file("checkpoints/step_000002"));
+    EXPECT_EQ(second->model().weight_digest(), whole.digest);
+    EXPECT_EQ(second->pipeline().status().ledger.prompts_trained, 8);
+    const std::string lines = read_text_file(real_fs(), dir.file("metrics"), 1 << 20);
+    EXPECT_EQ(std::ranges::count(lines, '\n'), 4) << "the steps of both";
+  }
+}
+
+TEST_F(Successor, ThatResumesFromNothingIsRefusedWhatIsThereThen) {
+  RolloutRun generating(
+      rollout_options(dir_, {"pipeline.max_staleness=0", "pipeline.queue_size=0"}));
+  const OptionSet options =
+      train_options(dir_, {"pipeline.max_staleness=0", "buffer.store_lease_ns=60s"});
+  auto first = std::make_unique<Rig>(options);
+  Rig second(options);
+  generating.start();
+  first->pipeline().start();
+  while (first->pipeline().status().step == 0) first->pipeline().next(1'000'000);
+  second.pipeline().start();
+  first->serve();
+  first.reset();
+  second.ends_with = Code::kAlreadyExists;
+  EXPECT_TRUE(second.serve().steps.empty());
+  EXPECT_EQ(second.pipeline().failure()->key, "checkpoint.dir");
+}
+
+TEST_F(Successor, ThatIsStoppedWhileItWaitsEnds) {
+  const OptionSet options =
+      train_options(dir_, {"buffer.store_lease_ns=60s", "checkpoint.resume=auto"});
+  Rig first(options), second(options);
+  first.pipeline().start();
+  while (!real_fs().exists(dir_.file("store/book"))) first.pipeline().next(1'000'000);
+  second.pipeline().start();
+  EXPECT_TRUE(second.pipeline().stop(60 * testing::kSecond));
+  EXPECT_EQ(second.serve().end, Code::kDone);
+  EXPECT_TRUE(first.pipeline().stop(60 * testing::kSecond));
 }
 
 }  // namespace

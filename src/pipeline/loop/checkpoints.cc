@@ -40,10 +40,15 @@ Checkpoints::Checkpoints(Control& control, LoadedModel& model, const MemoryPlan&
       data_digest_(data_digest),
       writer_(trains_for_others(control.settings()) ? hex64(new_lease_holder()) : ""),
       writing_(model.runtime().cpus()) {
+  if (control.settings().checkpoint.resume == "never") require_none();
+}
+
+// But for one that the host has requested before the run began.
+void Checkpoints::require_none() const {
   const std::string dir = this->dir();
-  if (dir.empty() || control.settings().checkpoint.resume != "never") return;
-  const auto found = latest_checkpoint(model.runtime().fs(), dir);
-  if (!found) return;
+  if (dir.empty()) return;
+  const auto found = latest_checkpoint(model_.runtime().fs(), dir);
+  if (!found || *found == last_) return;
   throw Error(Code::kAlreadyExists, str("checkpoint.dir contains ", *found,
                                         " of an earlier run; set "
                                         "checkpoint.resume or use another directory"))
@@ -74,22 +79,37 @@ std::optional<RunState> Checkpoints::find(PolicyUpdate& update) {
   return state;
 }
 
-void Checkpoints::load(PolicyUpdate& update, const RunState& found) {
+std::optional<RunState> Checkpoints::find_again(PolicyUpdate& update) {
+  const std::string& resume = control_.settings().checkpoint.resume;
+  if (resume == "never") require_none();
+  if (resume != "auto") return std::nullopt;
+  const auto newest = latest_checkpoint(model_.runtime().fs(), dir());
+  return newest.value_or("") == last_ ? std::nullopt : find(update);
+}
+
+std::string Checkpoints::resumed_from() const {
+  const Control::Lock lock = control_.lock();
+  return resumed_from_;
+}
+
+void Checkpoints::load(PolicyUpdate& update, const RunState& found, int64_t reader_wait_ns) {
   Runtime& runtime = model_.runtime();
-  const ComputeLease lease(runtime, "resuming a run");
-  const LoadedModel::WriteLease write(model_, runtime.busy_timeout_ns());
+  const LoadedModel::WriteLease write(model_, reader_wait_ns);
   StepWatch watch(model_, nullptr);
   update.load(runtime.fs(), found_, config_digest());
   watch.done();
   if (found.kl_coef) update.restore_kl(*found.kl_coef);
-  resumed_from_ = found_;
   first_step_ = found.step;
   const std::string dir = this->dir();
   begins_branch_ = control_.settings().checkpoint.resume != "auto" && !dir.empty() &&
                    runtime.ranks().rank() == 0;
-  if (!dir.empty() && found_ == checkpoint_path(dir, static_cast<int64_t>(found.step))) {
-    last_ = found_;
-    last_step_ = found.step;
+  {
+    const Control::Lock lock = control_.lock();
+    resumed_from_ = found_;
+    if (!dir.empty() && found_ == checkpoint_path(dir, static_cast<int64_t>(found.step))) {
+      last_ = found_;
+      last_step_ = found.step;
+    }
   }
   runtime.logger().log(LogLevel::kInfo, "pipeline", {{"path", found_}, {"step", found.step}},
                        "resumed from ", found_, " at step ", found.step);
