@@ -28,6 +28,11 @@ int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
+// No bytes: nobody has begun to take.
+StoreBook decode_book(const std::string& bytes, const ExperienceStore& store) {
+  return bytes.empty() ? StoreBook() : StoreBook::decode(bytes, store.book_place());
+}
+
 // ": " and what it says; nothing for none.
 std::string reason_of(const std::exception_ptr& failure) {
   try {
@@ -102,7 +107,7 @@ bool StoreConsumer::open() {
   if (open_) return true;
   const int64_t now = now_ns();
   const std::string bytes = store_->read_book();
-  StoreBook book = bytes.empty() ? StoreBook() : StoreBook::decode(bytes, store_->book_place());
+  StoreBook book = decode_book(bytes, *store_);
   if (!others_.is_over(book.lease, now)) return false;
   ++book.opening;
   book.lease = {};
@@ -136,11 +141,27 @@ bool StoreConsumer::begin_book(const StoreBook& next, const std::string& before)
   return !changed;
 }
 
-void StoreConsumer::require_open() {
-  if (open()) return;
+void StoreConsumer::refuse_busy() const {
   throw Error(Code::kBusy, str(store_->book_place(),
                                ": another process has the lease of this store, and writes to it"))
       .with_location(store_->book_place());
+}
+
+void StoreConsumer::require_open() {
+  if (!open()) refuse_busy();
+}
+
+bool StoreConsumer::begin() {
+  const std::lock_guard lock(mutex_);
+  return open();
+}
+
+void StoreConsumer::require_own() {
+  const std::lock_guard lock(mutex_);
+  if (open_) return require_current();
+  const int64_t now = now_ns();
+  const StoreBook book = decode_book(store_->read_book(), *store_);
+  if (!others_.is_over(book.lease, now)) refuse_busy();
 }
 
 // Whether the book is of this opening.

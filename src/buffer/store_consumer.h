@@ -46,6 +46,12 @@ class StoreConsumer {
   // Ends the lease, if the store can be written to.
   ~StoreConsumer();
 
+  // Begins to take: true, unless another one has a lease. The other calls begin by themselves.
+  bool begin();
+  // For what else only the one that takes may write, such as its checkpoints. kFailedPrecondition
+  // as for take; of one that has not begun yet kBusy while another one has a lease.
+  void require_own();
+
   // ExperienceBuffer::take for a step after the acknowledged one. kFailedPrecondition: an earlier
   // process has taken groups, and nobody has said which of its steps are kept (resume); another
   // process has begun to take; or the lease has lapsed. While another one has a lease nothing is
@@ -82,6 +88,7 @@ class StoreConsumer {
   };
 
   bool open();
+  [[noreturn]] void refuse_busy() const;
   bool begin_book(const StoreBook& next, const std::string& before);
   bool has_lapsed() const;
   void require_lease() const;

@@ -61,6 +61,10 @@ TrainerSizes Trainer::plan(const ModelConfig& config, const KvShape& kv,
   return plan_learner({config, kv, num_threads, device}, options);
 }
 
+StoredBytes Trainer::stored_bytes(const ModelConfig& config, const StepOptions& options) {
+  return rl::stored_bytes(WeightLayout(config, options.trainable), options.optimizer);
+}
+
 Trainer::Trainer(Model& model, const Model* reference, const TrainerOptions& options,
                  std::byte* workspace, const TrainerTools& tools)
     : impl_(std::make_unique<Impl>(model, reference, options, workspace, tools)) {}

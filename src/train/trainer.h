@@ -80,6 +80,8 @@ class Trainer {
   static TrainerSizes plan(const ModelConfig& config, const KvShape& kv,
                            const TrainerOptions& options, int num_threads,
                            const Device& device = cpu_device());
+  // Of a model that is trained so: the policy or a critic.
+  static StoredBytes stored_bytes(const ModelConfig& config, const StepOptions& options);
 
   // Reserves gradients, moments (zero) and the backward packed weights. model, reference,
   // workspace (at least plan(...).workspace bytes, 64-byte aligned) and tools outlive the trainer.

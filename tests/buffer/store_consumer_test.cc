@@ -17,6 +17,7 @@
 #include "buffer/store_producer.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
+#include "support/memory_tree.h"
 #include "support/sample_groups.h"
 #include "support/temp_dir.h"
 
@@ -308,13 +309,19 @@ class History {
   std::map<uint64_t, int> trained_;
 };
 
-TEST_F(Store, EachGroupIsTrainedOnceInAnyHistory) {
+TEST(StoreHistory, TrainsOnEachGroupOnce) {
   const unsigned seeds = std::getenv("RL_LONG") != nullptr ? 300 : 10;
   for (unsigned seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(seed);
-    std::filesystem::remove_all(dir_.path());
+    MemoryTree files;
+    FaultFs fs(files);
+    const auto store = [&](int64_t units) {
+      return std::make_shared<DirectoryStore>(
+          [&] { return std::shared_ptr<FileSystem>(std::shared_ptr<void>(), &fs); }, "store",
+          units);
+    };
     History history(
-        fs_, [&] { return consumer(8); },
+        fs, [&] { return std::make_unique<StoreConsumer>(store(1), kSize, 8, true); },
         [&](uint64_t ordinal) {
           ExperienceBuffer buffer(kSize, kSize);
           buffer.put_all(group_of(1, ordinal));
@@ -322,7 +329,7 @@ TEST_F(Store, EachGroupIsTrainedOnceInAnyHistory) {
         },
         seed);
     history.run();
-    if (HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
   }
 }
 

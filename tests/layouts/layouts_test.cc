@@ -13,10 +13,14 @@ namespace {
 struct Row {
   const char* layout;
   double logprob_bound = 0;  // between those of an engine and of the training forward
+  // Relative, between the weights of one rank and those whose gradients have other sums: moments of
+  // the first steps make signs of gradients near 0.
+  double weights_bound = 1e-3;
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.layout; }
 
 constexpr double kRing = 1e-5;  // in fp32
+constexpr double kBf16 = 1e-2;  // of gradients that are rounded at random
 
 constexpr Row kLayouts[] = {
     {"data=2"},
@@ -99,6 +103,31 @@ constexpr Row kLayouts[] = {
     {"model=smollm2 pipeline=2 data=3 zero_stage=2"},
     {"model=smollm2 pipeline=2 tensor=2 data=2 zero_stage=2"},
     {"model=smollm2 context=2 pipeline=2 tensor=2"},
+    {"model=uneven tensor=2"},
+    {"model=uneven tensor=4 data=2 zero_stage=2"},
+    {"model=uneven tensor=2 reduction_parts=4 sequence_parallel=true"},
+    {"model=uneven pipeline=2 tensor=2"},
+    {"model=uneven context=2 tensor=2"},
+    {"model.freeze=model.layers.1.*,model.embed_tokens.* data=2 zero_stage=2"},
+    {"model.freeze=model.layers.1.*,model.embed_tokens.* tensor=2 data=2 zero_stage=1"},
+    {"model.freeze=model.layers.1.*,model.embed_tokens.* tensor=4 sequence_parallel=true"},
+    {"model.freeze=model.layers.1.*,model.embed_tokens.* context=2 tensor=2 zero_stage=2"},
+    {"model.freeze=model.layers.1.*,lm_head.* model=uneven tensor=2 reduction_parts=4"},
+    {"model.train_only=model.layers.2.* context=2 context_kind=ulysses"},
+    {"algo.advantage=gae data=2"},
+    {"algo.advantage=gae data=3 zero_stage=2"},
+    {"algo.advantage=gae tensor=2"},
+    {"algo.advantage=gae tensor=2 sequence_parallel=true data=2 zero_stage=2"},
+    {"algo.advantage=gae tensor=2 reduction_parts=4 data=2 zero_stage=1"},
+    {"algo.advantage=gae context=2"},
+    {"algo.advantage=gae context=2 tensor=2 zero_stage=2"},
+    {"algo.advantage=gae model.freeze=model.layers.1.* context=2 data=2"},
+    // Rounded with random numbers of their place, which follow from the parts that a rank has.
+    {"trainer.grad_dtype=bf16 data=2", 0, kBf16},
+    {"trainer.grad_dtype=bf16 data=4 zero_stage=2", 0, kBf16},
+    {"trainer.grad_dtype=bf16 context=2 data=2 zero_stage=1", 0, kBf16},
+    {"trainer.grad_dtype=bf16 tensor=2 data=2 zero_stage=2", 0, kBf16},
+    {"trainer.grad_dtype=bf16 algo.advantage=gae data=2 zero_stage=2", 0, kBf16},
 };
 static_assert(std::size(kLayouts) >= 40);
 
@@ -106,13 +135,15 @@ constexpr int kSteps = 3;
 
 // The layout of fewest ranks whose bits it has: its samples are cut and its sums ordered alike.
 Layout same_bits_as(const Layout& layout) {
+  if (layout.get("trainer.grad_dtype", "fp32") != "fp32") return layout.without({"zero_stage"});
   return layout.without({"tensor", "pipeline", "pipeline_first_layers", "pipeline_last_layers",
                          "zero_stage", "sequence_parallel"});
 }
 
 // One rank that computes the same log-probs, and gradients but for the order of their sums.
 Layout one_rank_of(const Layout& layout) {
-  return same_bits_as(layout).without({"data", "context", "context_kind", "context_zigzag"});
+  return same_bits_as(layout).without(
+      {"tensor", "data", "context", "context_kind", "context_zigzag"});
 }
 
 struct Outcome {
@@ -212,8 +243,7 @@ TEST_P(Layouts, TrainGenerateAndSaveAsOneRankDoes) {
   const Outcome& alone = outcome_of(one);
   EXPECT_EQ(samples_of(out.steps[0]), samples_of(alone.steps[0]));
   EXPECT_EQ(samples_of(out.resumed), samples_of(alone.resumed));
-  // The moments of the first steps make signs of gradients near 0.
-  EXPECT_LT(relative_l2(masters_of(out.saved), masters_of(alone.saved)), 1e-3);
+  EXPECT_LT(relative_l2(masters_of(out.saved), masters_of(alone.saved)), GetParam().weights_bound);
 }
 
 std::string test_name(const ::testing::TestParamInfo<Row>& info) {

@@ -259,6 +259,36 @@ TEST(AsyncCheckpoint, ItsCopyIsPlannedAndHeld) {
   }
 }
 
+// As much as one rank has of the same parts.
+TEST(AsyncCheckpoint, WhatRanksHaveOfOthersPartsIsPlanned) {
+  const TempDir dir;
+  const auto plan_of = [&](const Texts& more) {
+    return plan_memory(options_with(dir, every_step(dir, more)), real_fs(), PlanUse::kPipeline);
+  };
+  const auto gathered = [&](const Texts& more) {
+    uint64_t bytes = 0;
+    for (const PlanEntry& e : plan_of(more).outside) {
+      if (e.name == "checkpoint of other ranks") bytes = e.bytes;
+    }
+    return bytes;
+  };
+  const std::string parts = "parallel.reduction_parts=2", tensor = "parallel.tensor=2",
+                    sync = "checkpoint.async=false";
+  const uint64_t whole = plan_of({parts}).bytes_of("checkpoint copy");
+  ASSERT_GT(whole, 0u);
+  EXPECT_EQ(gathered({parts}), 0u);
+  EXPECT_EQ(gathered({"parallel.data=2"}), 0u);
+  EXPECT_EQ(gathered({parts, tensor}), whole);
+  EXPECT_EQ(gathered({parts, tensor, sync}), whole);
+  EXPECT_EQ(gathered({parts, tensor, "checkpoint.contents=hf_model"}), whole / 3);
+  EXPECT_EQ(gathered({parts, tensor, "checkpoint.dir=", "checkpoint.every_steps=0", sync}), 0u);
+  EXPECT_EQ(gathered({"parallel.pipeline=2"}), plan_of({}).bytes_of("checkpoint copy"));
+  // A part of the states, which a copy has whole.
+  const Texts zero = {parts, tensor, "parallel.data=2", "parallel.zero_stage=1"};
+  EXPECT_EQ(gathered(zero), whole + whole / 3);
+  EXPECT_GT(plan_of(zero).baseline_bytes, plan_of({parts}).baseline_bytes + whole);
+}
+
 TEST(AsyncCheckpoint, ABudgetThatItExceedsNamesIt) {
   const TempDir dir;
   OptionSet o = options_with(dir, every_step(dir, {}));

@@ -85,6 +85,36 @@ TEST(TensorRanksMerge, TextsOfAnyLength) {
   });
 }
 
+// Sums in double hide their order from nearly all floats. Here a row is at the border of two:
+// 1 + 2^-24 rounds to 1, and to the next float with 2^-52 more, which two tiles have together, but
+// neither has enough of to change 1 + 2^-24.
+TEST(VocabularyTiles, AreSummedInTheirOrder) {
+  const std::vector<float> row = {1.0f, 0x1p-24f, 0x1p-53f, 0x1p-53f};
+  const std::vector<float> rows[] = {row, {row.rbegin(), row.rend()}};
+  const float sums[] = {1.0f, 1.0f + 0x1p-23f};
+  for (const int ranks : {2, 4}) {
+    run_local_ranks(ranks, [&](std::shared_ptr<Transport> transport) {
+      comm::Group group(transport, {kLongNs});
+      ModelConfig config = twelve_heads(false);
+      config.vocab = 64;
+      const int64_t count = 4 / ranks;
+      config.split = {4, group.rank() * count, count};
+      Arena memory("head", HeadBuffers::bytes(config, Dtype::kF32, 2, false), Touch::kNow, nullptr);
+      HeadBuffers b(config, Dtype::kF32, 2, false, memory.data());
+      ASSERT_EQ(b.cut.num_own_tiles(), count);
+      b.rows = 2;
+      for (int64_t r = 0; r < b.rows; ++r) {
+        for (int64_t i = 0; i < count; ++i) {
+          const float sum = rows[r][static_cast<size_t>(b.cut.first_tile(group.rank()) + i)];
+          own_tiles(b)[r * count + i] = {0.0f, sum, 0.0f};
+        }
+      }
+      combine_tiles_of_ranks(TensorRanks(group), b);
+      for (int64_t r = 0; r < b.rows; ++r) EXPECT_EQ(b.stats[r].sum, sums[r]) << ranks << " ranks";
+    });
+  }
+}
+
 class VocabularyRanks : public ::testing::TestWithParam<Dtype> {};
 INSTANTIATE_TEST_SUITE_P(Dtypes, VocabularyRanks, ::testing::ValuesIn(compute_dtypes()));
 

@@ -6,7 +6,9 @@
 #include <memory>
 #include <utility>
 
+#include "buffer/store_lease.h"
 #include "core/error.h"
+#include "core/hash.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/loop/events.h"
 #include "pipeline/loop/run_records.h"
@@ -23,6 +25,11 @@ RunState saved_run_state(const CheckpointMeta& meta, const std::string& path) {
       .with_location(path);
 }
 
+// A run of pipeline.role = train, whose store other trainers may take over.
+bool trains_for_others(const Settings& settings) {
+  return settings.pipeline.role == PipelineRole::kTrain;
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(Control& control, LoadedModel& model, const MemoryPlan& plan,
@@ -31,11 +38,17 @@ Checkpoints::Checkpoints(Control& control, LoadedModel& model, const MemoryPlan&
       model_(model),
       plan_(plan),
       data_digest_(data_digest),
+      writer_(trains_for_others(control.settings()) ? hex64(new_lease_holder()) : ""),
       writing_(model.runtime().cpus()) {
+  if (control.settings().checkpoint.resume == "never") require_none();
+}
+
+// But for one that the host has requested before the run began.
+void Checkpoints::require_none() const {
   const std::string dir = this->dir();
-  if (dir.empty() || control.settings().checkpoint.resume != "never") return;
-  const auto found = latest_checkpoint(model.runtime().fs(), dir);
-  if (!found) return;
+  if (dir.empty()) return;
+  const auto found = latest_checkpoint(model_.runtime().fs(), dir);
+  if (!found || *found == last_) return;
   throw Error(Code::kAlreadyExists, str("checkpoint.dir contains ", *found,
                                         " of an earlier run; set "
                                         "checkpoint.resume or use another directory"))
@@ -66,21 +79,37 @@ std::optional<RunState> Checkpoints::find(PolicyUpdate& update) {
   return state;
 }
 
-void Checkpoints::load(PolicyUpdate& update, const RunState& found) {
+std::optional<RunState> Checkpoints::find_again(PolicyUpdate& update) {
+  const std::string& resume = control_.settings().checkpoint.resume;
+  if (resume == "never") require_none();
+  if (resume != "auto") return std::nullopt;
+  const auto newest = latest_checkpoint(model_.runtime().fs(), dir());
+  return newest.value_or("") == last_ ? std::nullopt : find(update);
+}
+
+std::string Checkpoints::resumed_from() const {
+  const Control::Lock lock = control_.lock();
+  return resumed_from_;
+}
+
+void Checkpoints::load(PolicyUpdate& update, const RunState& found, int64_t reader_wait_ns) {
   Runtime& runtime = model_.runtime();
-  const ComputeLease lease(runtime, "resuming a run");
-  const LoadedModel::WriteLease write(model_, runtime.busy_timeout_ns());
+  const LoadedModel::WriteLease write(model_, reader_wait_ns);
   StepWatch watch(model_, nullptr);
   update.load(runtime.fs(), found_, config_digest());
   watch.done();
   if (found.kl_coef) update.restore_kl(*found.kl_coef);
-  resumed_from_ = found_;
+  first_step_ = found.step;
   const std::string dir = this->dir();
   begins_branch_ = control_.settings().checkpoint.resume != "auto" && !dir.empty() &&
                    runtime.ranks().rank() == 0;
-  if (!dir.empty() && found_ == checkpoint_path(dir, static_cast<int64_t>(found.step))) {
-    last_ = found_;
-    last_step_ = found.step;
+  {
+    const Control::Lock lock = control_.lock();
+    resumed_from_ = found_;
+    if (!dir.empty() && found_ == checkpoint_path(dir, static_cast<int64_t>(found.step))) {
+      last_ = found_;
+      last_step_ = found.step;
+    }
   }
   runtime.logger().log(LogLevel::kInfo, "pipeline", {{"path", found_}, {"step", found.step}},
                        "resumed from ", found_, " at step ", found.step);
@@ -88,6 +117,7 @@ void Checkpoints::load(PolicyUpdate& update, const RunState& found) {
 
 void Checkpoints::begin_branch(uint64_t step) {
   if (!begins_branch_) return;
+  if (require_own_) require_own_();
   abandon_later_checkpoints(model_.runtime().fs(), dir(), static_cast<int64_t>(step));
   begins_branch_ = false;
 }
@@ -126,14 +156,17 @@ std::optional<uint64_t> Checkpoints::last_step() const {
   return last_step_;
 }
 
-CheckpointRules Checkpoints::rules() const {
+// An existing checkpoint of the same step is of an earlier run, or of another trainer of the same
+// store, which has gone on behind this one.
+CheckpointRules Checkpoints::rules(uint64_t step) const {
   const auto& options = control_.settings().checkpoint;
-  // An existing checkpoint of the same step can only be from an earlier run.
   return {.keep_last = options.keep_last,
           .keep_best = options.keep_best,
           .metric = options.metric,
           .lowest_is_best = options.metric_goal == CheckpointMetricGoal::kLowest,
-          .replace_existing = true};
+          .replace_existing = writer_.empty() || step <= first_step_,
+          .writer = writer_,
+          .require_own = require_own_};
 }
 
 MetricList Checkpoints::metrics() const {
@@ -203,7 +236,7 @@ std::string Checkpoints::write(PolicyUpdate& update, const RunState& boundary) {
   if (is_written(boundary)) return last_;
   const CheckpointMeta meta = begin(boundary);
   const ScopedSpan span(&model_.runtime().tracer(), "pipeline.checkpoint", TraceLane::kPipeline);
-  const Draft draft{update.draft(meta), dir(), rules()};
+  const Draft draft{update.draft(meta), dir(), rules(boundary.step)};
   return writes() ? save(draft) : checkpoint_path(draft.dir, meta.step);
 }
 
@@ -266,7 +299,7 @@ bool Checkpoints::start(PolicyUpdate& update, const RunState& boundary, const Du
   const CheckpointMeta meta = begin(boundary);
   const ScopedSpan span(&model_.runtime().tracer(), "pipeline.checkpoint", TraceLane::kPipeline);
   const int64_t begin_ns = model_.runtime().clock().now_ns();
-  Draft draft{update.draft_of_copy(meta), dir(), rules()};
+  Draft draft{update.draft_of_copy(meta), dir(), rules(boundary.step)};
   draft.copy_seconds = seconds_since(begin_ns);
   writing_.start([this, due, draft = std::move(draft)] { save_apart(draft, due); });
   return true;

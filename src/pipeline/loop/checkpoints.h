@@ -5,8 +5,10 @@
 // reads a copy of the state and nothing that a step changes.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "pipeline/loop/control.h"
 #include "pipeline/loop/run_state.h"
@@ -22,13 +24,21 @@ class Checkpoints {
   // Error(kAlreadyExists) if a fresh run finds checkpoints of an earlier one: it would mix the two.
   Checkpoints(Control& control, LoadedModel& model, const MemoryPlan& plan, uint64_t data_digest);
 
+  // Of a run over a store, which only one trainer at a time may train and save: throws unless it is
+  // this one. Called by whichever thread writes.
+  void write_only_if(std::function<void()> require_own) { require_own_ = std::move(require_own); }
+
   // The state of the run that checkpoint.resume names; none for a fresh run. Everything but the
   // update's part has been checked.
   std::optional<RunState> find(PolicyUpdate& update);
-  // Loads the update's part of the checkpoint found, which overwrites the model.
-  void load(PolicyUpdate& update, const RunState& found);
-  // Directory of the checkpoint that was loaded; empty for a fresh run.
-  const std::string& resumed_from() const { return resumed_from_; }
+  // The same again, once no other process writes into the directory: none if there is no other
+  // checkpoint than before. Error(kAlreadyExists) if a fresh run finds one now.
+  std::optional<RunState> find_again(PolicyUpdate& update);
+  // Loads the update's part of the checkpoint found, which overwrites the model. The caller
+  // computes; it waits so long for a host that reads the weights.
+  void load(PolicyUpdate& update, const RunState& found, int64_t reader_wait_ns);
+  // Directory of the checkpoint that was loaded last; empty for a fresh run.
+  std::string resumed_from() const;
 
   // Abandons checkpoints after this step, if the run begins a branch of its own.
   void begin_branch(uint64_t step);
@@ -95,7 +105,8 @@ class Checkpoints {
   void note_failure(uint64_t step, const Error& error);
   double seconds_since(int64_t begin) const;
   std::string dir() const;
-  CheckpointRules rules() const;
+  void require_none() const;
+  CheckpointRules rules(uint64_t step) const;
   void note_metrics(const MetricList& metrics, bool of_evaluation);
   void require_metric() const;
 
@@ -103,10 +114,14 @@ class Checkpoints {
   LoadedModel& model_;
   const MemoryPlan& plan_;
   const uint64_t data_digest_;
-  std::string found_, resumed_from_;
+  std::string found_;
   bool begins_branch_ = false;  // resumed by name: later checkpoints are yet to be abandoned
-  std::string last_;            // with last_step_ and figures_ changed under control's lock
+  std::string resumed_from_;    // with last_, last_step_ and figures_ changed under control's lock
+  std::string last_;
   uint64_t last_step_ = UINT64_MAX;
+  uint64_t first_step_ = 0;   // that the run begins after
+  const std::string writer_;  // empty: no other process writes into the directory
+  std::function<void()> require_own_;
   Figures figures_;
   bool refused_ = false;
   std::optional<CheckpointScore> score_;  // the latest

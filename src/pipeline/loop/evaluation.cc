@@ -33,7 +33,6 @@ bool Evaluation::run() {
 
 // The engine notices the other weights and forgets keys and values of those before.
 void Evaluation::exchange_averages() {
-  constexpr int64_t kReaderWaitNs = int64_t{600} * 1'000'000'000;  // for a host's save or digest
   const LoadedModel::WriteLease write(run_.model, kReaderWaitNs);
   run_.phases.update().trainer().exchange_averages();
 }

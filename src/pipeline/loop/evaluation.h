@@ -13,6 +13,9 @@
 
 namespace rl {
 
+// How long a run waits for a host that saves or digests its weights.
+inline constexpr int64_t kReaderWaitNs = int64_t{600} * 1'000'000'000;
+
 // The parts of a run that its evaluations and its updates use.
 struct RunParts {
   Control& control;

@@ -284,6 +284,6 @@ std::shared_ptr<const Error> Pipeline::failure() const {
 
 const MemoryPlan& Pipeline::plan() const { return impl_->plan; }
 LoadedModel& Pipeline::model() { return *impl_->model; }
-const std::string& Pipeline::resumed_from() const { return impl_->checkpoints.resumed_from(); }
+std::string Pipeline::resumed_from() const { return impl_->checkpoints.resumed_from(); }
 
 }  // namespace rl

@@ -171,7 +171,7 @@ class Pipeline {
   const MemoryPlan& plan() const;
   LoadedModel& model();
   // Directory of the checkpoint this run was resumed from; empty for a fresh run.
-  const std::string& resumed_from() const;
+  std::string resumed_from() const;
 
  private:
   struct Impl;

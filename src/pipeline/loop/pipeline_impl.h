@@ -36,6 +36,7 @@ struct Pipeline::Impl {
        std::shared_ptr<ExperienceStore> store);
 
   void resume_training();
+  void go_on_from(const RunState& found, int64_t reader_wait_ns);
   void require_training(const char* does) const;
   void require_custom_algorithms() const;
   void require_first_rank(const char* does, bool with_partners = false) const;
@@ -46,6 +47,8 @@ struct Pipeline::Impl {
   // The library's thread.
   void run() noexcept;
   void run_steps();
+  bool take_over();
+  void run_flow();
   void begin_again();
   void end_run(std::shared_ptr<const Error> cause) noexcept;
 

@@ -50,18 +50,34 @@ void Pipeline::Impl::run() noexcept {
   end_run(std::move(cause));
 }
 
-// What is open at the end belongs to no step: groups of a stop, or those left over when the prompts
-// ended.
-void Pipeline::Impl::run_steps() {
+// A trainer over a store goes on from the newest checkpoint that there is once the store is its
+// own: the trainer before may have saved more since this one was made. False if the host ends the
+// run meanwhile.
+bool Pipeline::Impl::take_over() {
+  if (!rollout.claims()) return true;
+  if (!rollout.take_store()) return false;
+  if (const auto found = checkpoints.find_again(phases.update())) go_on_from(*found, kReaderWaitNs);
+  files.open(progress.boundary.step);
+  return true;
+}
+
+void Pipeline::Impl::run_flow() {
+  rollout.begin(progress.boundary);
   checkpoints.begin_branch(progress.boundary.step);
   files.begin(progress.boundary.step);
   for (;;) {
-    rollout.begin(progress.boundary);
     Flow(rollout.rules(), {rollout, training, rollout}).run();
     RunSchedule& schedule = control.schedule(control.lock());
     if (!schedule.resumes()) break;
     begin_again();
+    rollout.begin(progress.boundary);
   }
+}
+
+// What is open at the end belongs to no step: groups of a stop, or those left over when the prompts
+// ended.
+void Pipeline::Impl::run_steps() {
+  if (take_over()) run_flow();
   {
     const Control::Lock lock = control.lock();
     control.schedule(lock).finish();

@@ -57,6 +57,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given,
       training(evaluation, rollout) {
   const auto apply = [this](const ScheduledEvent& input) { scoring.apply(input); };
   control.share(SharedInputs(runtime.tensor_ranks(), runtime.stage_ranks()), apply);
+  checkpoints.write_only_if([this] { rollout.require_own_store(); });
   RunState& state = progress.boundary;
   if (phases.trains()) resume_training();
   state.seed = runtime.seed();
@@ -65,19 +66,31 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given,
   prompts.resume_at(state.cursor);
   files.open_schedule(state,
                       {checkpoints.config_digest(), !checkpoints.resumed_from().empty(), apply});
-  files.open(state.step);
+  if (!rollout.claims()) files.open(state.step);  // another process may write them until then
 }
 
 // As checkpoint.resume says.
 void Pipeline::Impl::resume_training() {
-  RunState& state = progress.boundary;
   PolicyUpdate& update = phases.update();
   if (const std::optional<RunState> found = checkpoints.find(update)) {
-    state = *found;
-    scoring.restore(state, runtime.data_ranks().rank() == 0);
-    checkpoints.load(update, state);
+    const ComputeLease lease(runtime, "resuming a run");
+    go_on_from(*found, runtime.busy_timeout_ns());
   }
+  progress.boundary.kl_coef = update.adaptive_kl();
+}
+
+void Pipeline::Impl::go_on_from(const RunState& found, int64_t reader_wait_ns) {
+  PolicyUpdate& update = phases.update();
+  checkpoints.load(update, found, reader_wait_ns);
+  const Control::Lock lock = control.lock();
+  RunState& state = progress.boundary;
+  state = found;
   state.kl_coef = update.adaptive_kl();
+  state.seed = runtime.seed();
+  state.max_tokens = plan.max_tokens;
+  progress.version = model->version();
+  prompts.resume_at(state.cursor);
+  scoring.restore(state, runtime.data_ranks().rank() == 0);
 }
 
 void Pipeline::Impl::require_training(const char* does) const {

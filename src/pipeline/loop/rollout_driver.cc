@@ -42,6 +42,14 @@ RolloutDriver::RolloutDriver(const Uses& uses, RunRole role)
       batches_(uses.model.runtime().data_ranks()),
       role_(std::move(role)) {}
 
+bool RolloutDriver::take_store() {
+  for (;;) {
+    const uint64_t seen = num_changes();
+    if (role_.claims->begin()) return true;
+    if (wait(seen) == Turn::kEnd) return false;
+  }
+}
+
 void RolloutDriver::begin(const RunState& state) {
   next_ordinal_ = state.cursor;
   reopened_.assign(state.open_ordinals.begin(), state.open_ordinals.end());
@@ -196,6 +204,10 @@ void RolloutDriver::acknowledge(uint64_t step) {
 
 void RolloutDriver::end_step(std::span<const SamplePtr> batch) {
   if (role_.claims != nullptr) role_.claims->end_step(batch);
+}
+
+void RolloutDriver::require_own_store() {
+  if (role_.claims != nullptr) role_.claims->require_own();
 }
 
 MetricList RolloutDriver::store_metrics() const {

@@ -35,7 +35,12 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
   };
   RolloutDriver(const Uses& uses, RunRole role);
 
-  // Before the run: its next prompts are those of the state that it continues.
+  // Whether groups come from a store, which one trainer at a time has.
+  bool claims() const { return role_.claims != nullptr; }
+  // Of such a run, before it: waits until no other trainer has the store. False if the host ends
+  // the run meanwhile.
+  bool take_store();
+  // Then: its next prompts are those of the state that it continues.
   void begin(const RunState& state);
   // Ordinal of the next prompt, but for those that a checkpoint left open.
   uint64_t next_ordinal() const { return next_ordinal_; }
@@ -51,6 +56,9 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
   void acknowledge(uint64_t step);
   // The step is over for these groups.
   void end_step(std::span<const SamplePtr> batch);
+  // Throws if another process takes from the store of this run, which then trains no more. On any
+  // thread.
+  void require_own_store();
   // Of the store; none without one.
   MetricList store_metrics() const;
 

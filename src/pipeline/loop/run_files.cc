@@ -96,7 +96,9 @@ void RunFiles::replay_schedule(const ScheduleInfo& info, const RunState& start, 
 
 void RunFiles::close() noexcept {
   Logger& logger = model_.runtime().logger();
-  control_.run_closing(logger, "the metrics file", [&] { records_->close(); });
+  control_.run_closing(logger, "the metrics file", [&] {
+    if (records_ != nullptr) records_->close();
+  });
   control_.run_closing(logger, "the trace", [&] { timeline_.close(); });
 }
 

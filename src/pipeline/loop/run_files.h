@@ -21,8 +21,8 @@ class RunFiles {
   // kAlreadyExists if a fresh run finds recorded batches of another one.
   RunFiles(Control& control, LoadedModel& model, const MemoryPlan& plan);
 
-  // Before the run: opens the files of metrics and keeps their content of the first done_steps
-  // steps.
+  // Before the first step: opens the files of metrics and keeps their content of the first
+  // done_steps steps.
   void open(uint64_t done_steps);
   // Before the run: opens the schedule that it writes, or the one that it replays, which does with
   // apply what its inputs say. resumed: it begins at a checkpoint; then a record goes on behind it,
@@ -53,7 +53,7 @@ class RunFiles {
   LoadedModel& model_;
   const MemoryPlan& plan_;
   std::unique_ptr<BatchRecorder> batches_;  // null: buffer.record_dir is empty
-  std::unique_ptr<RunRecords> records_;
+  std::unique_ptr<RunRecords> records_;     // null before open()
   RunTimeline timeline_;
 };
 

@@ -10,11 +10,6 @@
 #include "pipeline/update/step_metrics.h"
 
 namespace rl {
-namespace {
-
-constexpr int64_t kReaderWaitNs = int64_t{600} * 1'000'000'000;  // for a host's save or digest
-
-}  // namespace
 
 FlowProgress UpdateDriver::progress() {
   const auto done = static_cast<int64_t>(run_.progress.boundary.step);

@@ -138,17 +138,6 @@ void Planner::add_weights_backup(const TrainerSizes& policy) {
   always_.push_back({kWeightsBackup, "always", bytes.get()});
 }
 
-// Of what checkpoint.contents needs of policy and critic.
-void Planner::add_checkpoint_copy(const TrainerSizes& policy) {
-  const CheckpointContents contents = checkpoint_contents_from(settings_);
-  const auto copied = [&](const TrainerSizes& sizes, bool masters) {
-    return (masters ? sizes.trained_masters : 0) + (contents.optimizer ? sizes.whole_states : 0);
-  };
-  uint64_t bytes = copied(policy, contents.model || contents.hf_model);
-  if (has_critic()) bytes += copied(critic_sizes(min_tokens()), contents.model);
-  if (bytes != 0) always_.push_back({kCheckpointCopy, "always", bytes});
-}
-
 // What a learner reserves.
 void Planner::add_states(const char* role, const TrainerSizes& sizes) {
   const auto add_some = [&](const char* name, uint64_t bytes) {
@@ -269,6 +258,9 @@ std::vector<PlanEntry> Planner::outside() const {
     out.push_back({"collectives, context", "always", comm::Group::scratch_bytes(ranks, {-1})});
   }
   if (!has_trainer()) return out;
+  if (const uint64_t bytes = gathered_bytes(); bytes != 0) {
+    out.push_back({"checkpoint of other ranks", "always", bytes});
+  }
   const uint64_t each = kTrainedTokenBytes + (has_reference() ? kReferenceTokenBytes : 0) +
                         (has_critic() ? kCriticTokenBytes : 0);
   const CheckedU64 trained =

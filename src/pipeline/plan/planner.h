@@ -121,6 +121,8 @@ class Planner {
   void add_states(const char* role, const TrainerSizes& sizes);
   void add_critic();
   void add_checkpoint_copy(const TrainerSizes& policy);
+  // Most that a checkpoint has of the parts of other ranks, outside arenas.
+  uint64_t gathered_bytes() const;
   void add_weights_backup(const TrainerSizes& policy);
   void add_reference();
   void add_frozen(const char* role, const ModelConfig& config);

@@ -29,21 +29,10 @@ StoreClaims::StoreClaims(std::shared_ptr<ExperienceStore> store, const Rules& ru
                 rules.lease_ns) {}
 
 void StoreClaims::resume(uint64_t step) {
+  consumer_.resume(step);
   taken_.clear();
   collected_.clear();
-  begun_ = false;
   acknowledged_ = step;
-}
-
-bool StoreClaims::begin() {
-  if (begun_) return true;
-  try {
-    consumer_.resume(acknowledged_);
-    begun_ = true;
-  } catch (const Error& e) {
-    if (e.code != Code::kBusy) throw;
-  }
-  return begun_;
 }
 
 // The oldest first: whoever generates relies on it (num_to_draw_ahead), and groups may come again
@@ -84,7 +73,6 @@ std::vector<StoreClaims::Group> StoreClaims::numbered(std::vector<Group> groups,
 }
 
 std::vector<std::vector<SamplePtr>> StoreClaims::take(const Wanted& wanted) {
-  if (!begin()) return {};
   collect(wanted);
   const bool complete = static_cast<int64_t>(collected_.size()) >= wanted.groups;
   const auto is_too_old = [&](const SamplePtr& s) { return oldest_version(*s) < wanted.oldest; };

@@ -23,8 +23,10 @@ class StoreClaims {
   };
   StoreClaims(std::shared_ptr<ExperienceStore> store, const Rules& rules, Logger& logger);
 
-  // Before anything is taken: training goes on after this step. It begins with the next take(), or
-  // with a later one once no other process has a lease of the store.
+  // Whether the store is this one's now: it is once no other process has a lease of it.
+  bool begin() { return consumer_.begin(); }
+  // After begin(), before anything is taken: training goes on after this step. Errors of
+  // StoreConsumer::resume.
   void resume(uint64_t step);
   struct Wanted {
     int64_t groups;          // so many, or none
@@ -34,7 +36,7 @@ class StoreClaims {
     uint64_t first_ordinal;  // their numbers from now on
   };
   // Complete groups by number; none until there are enough, so the order in which another process
-  // puts them changes nothing. Errors of StoreConsumer::resume and take. A group that is damaged is
+  // puts them changes nothing. Errors of StoreConsumer::take. A group that is damaged is
   // set aside, done, and logged; kDataLoss if it is of another size, or nobody knows which one it
   // was, so that whoever generates would wait for it. kFailedPrecondition for tokens of a later
   // version than the weights have: they are of another run, or training has gone back behind a
@@ -47,9 +49,10 @@ class StoreClaims {
   // The weights of this step are durable.
   void acknowledge(uint64_t step);
   StoreCounts counts() const { return consumer_.counts(); }
+  // StoreConsumer::require_own, on any thread.
+  void require_own() { consumer_.require_own(); }
 
  private:
-  bool begin();
   using Group = std::vector<SamplePtr>;
   void collect(const Wanted& wanted);
   std::vector<SamplePtr> take_samples(int64_t groups, uint64_t step);
@@ -60,7 +63,6 @@ class StoreClaims {
   StoreConsumer consumer_;
   std::map<uint64_t, GroupKey> taken_;   // of the steps to come, by number
   std::map<GroupKey, Group> collected_;  // for the next step, not numbered yet
-  bool begun_ = false;
   uint64_t acknowledged_ = 0;
 };
 

@@ -31,6 +31,16 @@ constexpr std::string_view kPartial = ".partial", kRemoved = ".removed", kReplac
 
 std::string with(const std::string& path, std::string_view suffix) { return str(path, suffix); }
 
+// Where a checkpoint is written until it is whole.
+std::string partial_path(const std::string& path, const std::string& writer) {
+  return writer.empty() ? with(path, kPartial) : str(path, ".", writer, kPartial);
+}
+
+// Of any writer.
+bool is_partial(std::string_view name) {
+  return name.ends_with(kPartial) && step_of(name.substr(0, name.find('.'))).has_value();
+}
+
 // A crash between the two renames of take_place left a whole checkpoint without its name. A
 // .replaced one whose successor is in place must be removed before the successor loses its name.
 void bring_back(FileSystem& fs, const std::string& path) {
@@ -54,7 +64,7 @@ void remove_checkpoint(FileSystem& fs, const std::string& path, const std::strin
 
 void remove_leftovers(FileSystem& fs, const std::string& dir) {
   for (const std::string& name : fs.list(dir)) {
-    if (step_of(name, kPartial) || step_of(name, kRemoved)) fs.remove_all(join(dir, name));
+    if (is_partial(name) || step_of(name, kRemoved)) fs.remove_all(join(dir, name));
   }
   for (const std::string& name : fs.list(dir)) {
     if (const auto step = step_of(name, kReplaced)) {
@@ -205,15 +215,21 @@ std::string write_checkpoint(FileSystem& fs, const std::string& dir, const Check
                              const CheckpointRules& rules) {
   RL_CHECK(!draft.models.empty() && draft.models.size() <= kMaxModels);
   check_arguments(draft.meta, rules);
+  const auto require_own = [&] {
+    if (rules.require_own) rules.require_own();
+  };
+  require_own();
   fs.make_directories(dir);
   bring_back_all(fs, dir);
-  const std::string path = checkpoint_path(dir, draft.meta.step), partial = with(path, kPartial);
+  const std::string path = checkpoint_path(dir, draft.meta.step);
+  const std::string partial = partial_path(path, rules.writer);
   const bool replaces = fs.exists(path);
   if (replaces && !rules.replace_existing)
     throw Error(Code::kAlreadyExists, str(path, " already exists")).with_location(path);
   remove_leftovers(fs, dir);
   try {
     write_files(fs, partial, draft);
+    require_own();
     take_place(fs, path, partial, replaces);
   } catch (...) {
     try {

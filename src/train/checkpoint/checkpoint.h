@@ -8,14 +8,16 @@
 //
 // 1. A checkpoint is written into "step_000123.partial", every file synced, and made visible by
 //    one rename. The suffixes .partial and .removed mark leftovers: never loaded, and removed by
-//    the next save. A checkpoint marked .replaced is whole and gave up its name to a successor; if
-//    a crash kept the successor from taking the name, it is restored. A checkpoint marked
-//    .abandoned is never loaded and is kept.
+//    the next save. Of several processes that may write into one directory each has files of its
+//    own, "step_000123.WRITER.partial". A checkpoint marked .replaced is whole and gave up its name
+//    to a successor; if a crash kept the successor from taking the name, it is restored. A
+//    checkpoint marked .abandoned is never loaded and is kept.
 // 2. The manifest holds the XXH64 digest and size of every file, and manifest.xxh64 holds the
 //    manifest's, so any changed, missing or added byte is Error(kDataLoss) naming the file. All
 //    digests are checked before anything is loaded.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,6 +45,11 @@ struct CheckpointRules {
   bool lowest_is_best = false;
   // An existing one of the same step is replaced; false: Error(kAlreadyExists).
   bool replace_existing = false;
+  // Names the writer among others that may write into the directory; empty: there is none.
+  std::string writer = {};
+  // Throws if the directory is another writer's: called before anything in it changes, and again
+  // right before the new checkpoint takes its name. Empty: it is always this one's.
+  std::function<void()> require_own = {};
 };
 
 // Returns the path of the new checkpoint. One that it replaces keeps its name until the new one is

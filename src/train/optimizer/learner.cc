@@ -54,9 +54,14 @@ uint64_t whole_state_bytes(const WeightLayout& layout, OptimizerOptions options)
 
 }  // namespace
 
+StoredBytes stored_bytes(const WeightLayout& layout, const OptimizerOptions& options) {
+  return {static_cast<uint64_t>(layout.gradient_total()) * sizeof(float),
+          whole_state_bytes(layout, options)};
+}
+
 TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
   const WeightLayout layout(shape.config, options.trainable);
-  const int64_t total = layout.gradient_total();
+  const StoredBytes stored = stored_bytes(layout, options.optimizer);
   const UpdateRuns runs = update_runs(layout, options.optimizer);
   const MomentBytes moments = AdamwState::moment_bytes(layout, options.optimizer);
   const PackedShapes backward = plan_backward_shapes(shape.device, shape.config, shape.compute());
@@ -70,8 +75,8 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
           .optimizer_staging = moments.staging,
           .optimizer_workspace = Muon::bytes(runs.matrices, shape.compute()),
           .averages = EmaWeights::bytes(longest, options.optimizer.ema),
-          .whole_states = whole_state_bytes(layout, options.optimizer),
-          .trained_masters = static_cast<uint64_t>(total) * sizeof(float),
+          .whole_states = stored.states,
+          .trained_masters = stored.masters,
           .packed_backward = BackwardWeights::bytes(backward, options.backward_packing),
           .workspace = workspace.total_bytes(),
           .workspace_regions = workspace.regions(),

@@ -26,6 +26,8 @@ namespace rl {
 
 // Bytes of a learner, and of the workspace of its passes.
 TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options);
+// What a checkpoint has of it.
+StoredBytes stored_bytes(const WeightLayout& layout, const OptimizerOptions& options);
 
 class Learner {
  public:

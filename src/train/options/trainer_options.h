@@ -87,4 +87,9 @@ struct TrainerSizes {
   }
 };
 
+// Bytes that a checkpoint has of a model: its trained masters; moments and averages of all ranks.
+struct StoredBytes {
+  uint64_t masters = 0, states = 0;
+};
+
 }  // namespace rl
