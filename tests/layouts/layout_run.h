@@ -19,8 +19,8 @@
 
 namespace rl::testing {
 
-// Options of `parallel`, by their names there, and "model": that of the run. A text has them as
-// "tensor=2 data=2 zero_stage=1".
+// Options of `parallel`, by their names there; "model": that of the run; and "engines": "whole" if
+// each rank has one of all parts and stages. A text has them as "tensor=2 data=2 zero_stage=1".
 class Layout {
  public:
   explicit Layout(const std::string& text) {
@@ -46,10 +46,11 @@ class Layout {
     for (const auto& [name, value] : options_) out += str(out.empty() ? "" : " ", name, "=", value);
     return out;
   }
-  // Every option but the model.
+  // The options of `parallel`.
   std::map<std::string, std::string> assignments() const {
     std::map<std::string, std::string> out = options_;
     out.erase("model");
+    out.erase("engines");
     return out;
   }
   int64_t ranks() const {
@@ -71,11 +72,24 @@ inline std::string deep_model(const TempDir& dir) {
   return std::filesystem::exists(path) ? path : write_random_llama(path, shape);
 }
 
+// One of three heads, with as many tokens for each of three parts.
+inline std::string model_of_three(const TempDir& dir) {
+  const std::string path = dir.file("three");
+  const LlamaShape shape{
+      .vocab = 288, .hidden = 48, .ffn = 96, .layers = 2, .heads = 3, .scale = 0.1f};
+  return std::filesystem::exists(path) ? path : write_random_llama(path, shape);
+}
+
+inline std::string model_of(const TempDir& dir, const Layout& layout) {
+  const std::string name = layout.get("model", "");
+  if (name == "three") return model_of_three(dir);
+  return name.empty() ? deep_model(dir) : fixture_model(name);
+}
+
 inline OptionSet options_of(const TempDir& dir, const Layout& layout) {
   constexpr int64_t kTokens = 96;  // of a micro-batch
   OptionSet o = tiny_options(dir);
-  const std::string model = layout.get("model", "");
-  o.set_string("model.path", model.empty() ? deep_model(dir) : fixture_model(model));
+  o.set_string("model.path", model_of(dir, layout));
   for (const auto& [name, value] : layout.assignments())
     o.set_assignment(str("parallel.", name, "=", value));
   const int64_t context = std::stoll(layout.get("context", "1"));
@@ -83,6 +97,10 @@ inline OptionSet options_of(const TempDir& dir, const Layout& layout) {
   for (const char* text : {"optimizer.lr=1e-3", "optimizer.grad_clip=0.05", "optimizer.ema=0.9"})
     o.set_assignment(text);
   if (layout.ranks() > 1) o.set_assignment("comm.timeout_ns=60s");
+  if (layout.get("engines", "") == "whole") {
+    o.set_assignment("engine.tensor_parallel_size=1");
+    o.set_assignment("sync.bucket_bytes=64KiB");
+  }
   return o;
 }
 
