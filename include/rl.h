@@ -620,6 +620,13 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * return the same. rl_pipeline_checkpoint is RL_UNSUPPORTED while they run, and rl_model_save is
  * RL_BUSY. After the end of all, ranks 0 to T - 1 make both calls together.
  *
+ * With engine.tensor_parallel_size = 1 ranks that divide a model have an engine each, with all
+ * parts and stages of it. By the rule above samples are then a rank's own, as those of ranks are
+ * that divide no model: its engine steps without the others, has requests of its own, and in
+ * pipelines a part of the prompts, with their events, scores and replies. Rank 0 evaluates alone.
+ * What computes with the trained model they still do together, and so what publishes a version,
+ * when they give each other the weights: rl_trainer_load, and an rl_pipeline_create that resumes.
+ *
  * With parallel.context = C and parallel.tensor = T, ranks C * T * i to C * T * (i + 1) - 1 train
  * on the same part of a minibatch, and those with the same part of the model divide the rows of its
  * micro-batches. They make the calls together that ranks of parallel.data do, and share gradients,
@@ -733,8 +740,8 @@ typedef struct rl_plan_item {
   int32_t device;    /* whose memory it is: RL_DEVICE_CPU or RL_DEVICE_CUDA */
   int32_t device_index; /* number of the device among those of its kind; 0 for RL_DEVICE_CPU */
   int32_t reserved;
-  const char* role; /* model that it is for: "policy", "reference", "critic", "reward" or "teacher";
-                       empty: not for one of them alone; owner: the plan */
+  const char* role; /* model that it is for: "policy", "reference", "critic", "reward", "teacher" or
+                       "rollout"; empty: not for one of them alone; owner: the plan */
 } rl_plan_item;
 
 /* Initialises an rl_plan_item: zeroes the `size` bytes of *item and sets struct_size. NULL or a

@@ -29,9 +29,10 @@ enum class TrafficUse : uint8_t {
   kStates,
   kActivations,
   kContext,
-  kTensor
+  kTensor,
+  kWeights
 };
-inline constexpr size_t kNumTrafficUses = 7;
+inline constexpr size_t kNumTrafficUses = 8;
 
 struct TrafficBytes {
   uint64_t sent = 0, received = 0;

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "model/rollout_weights.h"
 #include "model/whole_tensors.h"
 
 namespace rl {
@@ -95,6 +96,7 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
   RL_CHECK(!options.frozen || options.compute_copies == 1);
   RL_CHECK(config_.split.ranks() == tensor_.size() && cut_.stages == stages_.size());
   RL_CHECK(options.frozen || (!options.filled_later && options.borrowed == nullptr));
+  RL_CHECK(options.rollout_bucket_bytes == 0 || (!options.frozen && options.compute_copies == 1));
   const bool apart = options.compute_copies > 1 || options.frozen;
   const PackedShapes shapes =
       plan_forward_shapes(compute.device(), config_, compute_dtype(), slice_width_);
@@ -116,8 +118,12 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
     load_masters(source);
     trained_->update(compute_, WeightFloats(master()));
   }
+  if (options.rollout_bucket_bytes != 0)
+    rollout_ = std::make_unique<RolloutWeights>(source, *this, options);
 }
 Model::~Model() = default;
+
+const Model& Model::rollout() const { return rollout_ != nullptr ? rollout_->model() : *this; }
 
 void Model::load_masters(const WeightSource& source) {
   const WeightFloats weights(source, layout_);
@@ -205,6 +211,14 @@ void Model::fill(const WeightSource& source) {
   ++num_packings_;
 }
 
+void Model::replace_packed(uint64_t version, FunctionRef<void()> write) {
+  RL_CHECK(frozen());
+  const Packing packing(*this, *trained_);
+  write();
+  ++num_packings_;
+  release_as(version);
+}
+
 // A published copy older than the masters cannot be recreated, so it stays.
 void Model::drop_packed() {
   RL_CHECK(!frozen());
@@ -224,6 +238,7 @@ void Model::restore_packed() {
 }
 
 void Model::release_as(uint64_t version) {
+  if (rollout_ != nullptr) rollout_->take(version);
   trained_->set_release(version, ++num_releases_);
   published_.store(trained_, std::memory_order_release);
 }

@@ -17,6 +17,7 @@
 
 #include "core/arena.h"
 #include "core/fs.h"
+#include "core/function_ref.h"
 #include "formats/hf/save_hf.h"
 #include "formats/layer_stage.h"
 #include "formats/weight_source.h"
@@ -43,7 +44,11 @@ struct ModelOptions {
   TensorRanks tensor = {};             // which have the rest; as many as split.ranks()
   StageCut cut = {};                   // of the layers into stages, of which this rank has one
   StageRanks stages = {};              // which have the others; as many as there are stages
+  // Not 0: engines read all parts and stages (model/rollout_weights.h), which come in such buckets.
+  uint64_t rollout_bucket_bytes = 0;
 };
+
+class RolloutWeights;
 
 class Model {
  public:
@@ -77,6 +82,8 @@ class Model {
   const ComputeCopy& published() const { return *published_.load(std::memory_order_acquire); }
   // The same, which does not change until the pin ends. kBusy while it is being packed.
   WeightPin pin() const;
+  // What engines compute with: this model, or that of its rollout weights.
+  const Model& rollout() const;
   // What was packed last. Differs from published() only between repack() and release().
   const ComputeCopy& trained() const { return *trained_; }
   int64_t num_compute_copies() const { return static_cast<int64_t>(copies_.size()); }
@@ -89,7 +96,8 @@ class Model {
   uint64_t version() const { return published().version(); }
   // The version of the weights packed last, or the one they get at release().
   uint64_t trained_version() const { return version() + (trained_ == &published() ? 0 : 1); }
-  // repack() and release().
+  // repack() and release(). Ranks that divide a model, of which engines read all parts, release it
+  // together.
   void publish();
   // Packs the masters; version() stays the same. kBusy if a reader has pinned the copy that is
   // written: with one copy the published one, with two the one published before it.
@@ -112,6 +120,9 @@ class Model {
   // shape.
   void copy_masters(const Model& from);
   void fill(const WeightSource& source);
+  // For one that was packed before: write() changes the bytes of its packed weights and vectors,
+  // which are published as the given version.
+  void replace_packed(uint64_t version, FunctionRef<void()> write);
   // With borrowed memory: the weights are there until others write to it. Before every forward.
   void bring_weights() const { trained_->bring(compute_); }
   // Returns the memory of the packed matrices to the system; restore_packed() must run before the
@@ -134,7 +145,7 @@ class Model {
                                        Dtype compute);
   // Of a frozen model's weights.
   static uint64_t borrowed_bytes(const Device& device, const ModelConfig& config, Dtype compute);
-  // Bytes of this model's arenas.
+  // Bytes of this model's arenas, without its rollout weights.
   uint64_t arena_bytes() const;
 
  private:
@@ -162,6 +173,7 @@ class Model {
   std::atomic<const ComputeCopy*> published_{nullptr};
   mutable std::mutex pin_mutex_;  // one pin or packing begins at a time
   const ComputeCopy* packing_ = nullptr;
+  std::unique_ptr<RolloutWeights> rollout_;  // null: engines read this model
 };
 
 }  // namespace rl

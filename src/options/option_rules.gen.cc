@@ -1157,17 +1157,19 @@ constexpr OptionCondition kConditions_engine_swap_space_bytes_and_engine_preempt
     {"engine.preemption", OptionCondition::kIs,
      "recompute", "", ""},
 };
-constexpr OptionCondition kConditions_engine_tensor_parallel_size_and_runtime_device[] = {
+constexpr OptionCondition kConditions_engine_tensor_parallel_size_and_parallel_tensor[] = {
     {"engine.tensor_parallel_size", OptionCondition::kIsNot,
      "1", "", ""},
-    {"runtime.device", OptionCondition::kIs,
-     "cpu", "", ""},
+    {"engine.tensor_parallel_size", OptionCondition::kAbove,
+     "", "parallel.tensor", ""},
 };
-constexpr OptionCondition kConditions_engine_tensor_parallel_size_and_runtime_device_2[] = {
+constexpr OptionCondition kConditions_engine_tensor_parallel_size_and_parallel_tensor_2[] = {
+    {"engine.tensor_parallel_size", OptionCondition::kIsNot,
+     "0", "", ""},
     {"engine.tensor_parallel_size", OptionCondition::kIsNot,
      "1", "", ""},
-    {"runtime.device", OptionCondition::kIs,
-     "cuda", "", ""},
+    {"parallel.tensor", OptionCondition::kAbove,
+     "", "engine.tensor_parallel_size", ""},
 };
 constexpr OptionCondition kConditions_eval_every_steps_and_eval_path[] = {
     {"eval.every_steps", OptionCondition::kChanged,
@@ -2309,6 +2311,20 @@ constexpr OptionCondition kConditions_schedule_warmup_steps_and_schedule_total_s
     {"schedule.warmup_steps", OptionCondition::kAbove,
      "", "schedule.total_steps", ""},
 };
+constexpr OptionCondition kConditions_sync_bucket_bytes_and_engine_tensor_parallel_size[] = {
+    {"sync.bucket_bytes", OptionCondition::kChanged,
+     "", "", ""},
+    {"engine.tensor_parallel_size", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_sync_bucket_bytes_and_parallel_tensor[] = {
+    {"sync.bucket_bytes", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.tensor", OptionCondition::kIs,
+     "1", "", ""},
+    {"parallel.pipeline", OptionCondition::kIs,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_trainer_balance_and_trainer_dynamic_batching[] = {
     {"trainer.balance", OptionCondition::kChanged,
      "", "", ""},
@@ -3100,14 +3116,14 @@ constexpr OptionRule kRules[] = {
      kConditions_engine_swap_space_bytes_and_engine_preemption, 2,
      "engine.swap_space_bytes = {engine.swap_space_bytes} has no effect while engine.preemption "
      "is {engine.preemption}"},
-    {"engine.tensor_parallel_size", "runtime.device",
-     kConditions_engine_tensor_parallel_size_and_runtime_device, 2,
-     "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but runtime.device = cpu is "
-     "one device; engine.num_engines makes replicas"},
-    {"engine.tensor_parallel_size", "runtime.device",
-     kConditions_engine_tensor_parallel_size_and_runtime_device_2, 2,
-     "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but runtime.device = cuda is "
-     "one GPU, of runtime.device_index"},
+    {"engine.tensor_parallel_size", "parallel.tensor",
+     kConditions_engine_tensor_parallel_size_and_parallel_tensor, 2,
+     "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but a model is divided among "
+     "parallel.tensor = {parallel.tensor} ranks; engine.num_engines makes replicas within a rank"},
+    {"engine.tensor_parallel_size", "parallel.tensor",
+     kConditions_engine_tensor_parallel_size_and_parallel_tensor_2, 3,
+     "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but in this build an engine "
+     "has all parts of a model (1) or those of a rank of parallel.tensor = {parallel.tensor} (0)"},
     {"eval.every_steps", "eval.path",
      kConditions_eval_every_steps_and_eval_path, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
@@ -3774,6 +3790,14 @@ constexpr OptionRule kRules[] = {
      kConditions_schedule_warmup_steps_and_schedule_total_steps, 2,
      "schedule.warmup_steps is {schedule.warmup_steps} but must not exceed schedule.total_steps, "
      "which is {schedule.total_steps}"},
+    {"sync.bucket_bytes", "engine.tensor_parallel_size",
+     kConditions_sync_bucket_bytes_and_engine_tensor_parallel_size, 2,
+     "sync.bucket_bytes = {sync.bucket_bytes} has no effect while engine.tensor_parallel_size is "
+     "{engine.tensor_parallel_size}"},
+    {"sync.bucket_bytes", "parallel.tensor",
+     kConditions_sync_bucket_bytes_and_parallel_tensor, 3,
+     "sync.bucket_bytes = {sync.bucket_bytes} has no effect while parallel.tensor is "
+     "{parallel.tensor}"},
     {"trainer.balance", "trainer.dynamic_batching",
      kConditions_trainer_balance_and_trainer_dynamic_batching, 2,
      "trainer.balance = {trainer.balance} has no effect while trainer.dynamic_batching is "

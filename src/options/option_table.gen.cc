@@ -1501,14 +1501,17 @@ constexpr OptionInfo kOptions[] = {
      "part of the plan.",
      "0.1.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "vLLM swap_space"},
-    {"engine.tensor_parallel_size", OptionType::kI64, "1",
-     {.present = true, .inclusive = true, .i64 = 1},
-     {.present = true, .inclusive = true, .i64 = 64},
-     false, false, nullptr, 0, "devices",
-     "Devices over which the matrices of one engine are split. The cores of a machine are one "
-     "device, so values above 1 are refused on the CPU; use engine.num_engines for replicas "
-     "there.",
-     "0.1.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+    {"engine.tensor_parallel_size", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 1024},
+     false, false, nullptr, 0, "ranks",
+     "Ranks that divide the weights of one engine. 0: those that train them, so that the ranks "
+     "of parallel.tensor and parallel.pipeline generate together. 1: every rank has an engine of "
+     "its own with the packed weights of all parts and stages, and in a pipeline prompts of its "
+     "own; ranks that divide a model give each other what they have of a version when it is "
+     "published, in buckets of sync.bucket_bytes. Samples have the same bits. Besides these it "
+     "may be parallel.tensor, which is as 0.",
+     "0.1.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
      "verl, OpenRLHF, Relax rollout tensor parallel size"},
     {"engine.thread", OptionType::kBool, "false",
      {},
@@ -2648,6 +2651,15 @@ constexpr OptionInfo kOptions[] = {
      "Optimizer steps of linear warm-up.",
      "0.1.0", OptionWhen::kCreate, true, false, false, OptionParent::kNone, "",
      "verl lr_warmup_steps"},
+    {"sync.bucket_bytes", OptionType::kBytes, "67108864",
+     {.present = true, .inclusive = true, .u64 = 65536u},
+     {},
+     false, false, nullptr, 0, "bytes",
+     "Most bytes of weights that ranks give each other at a time when they publish a version for "
+     "engines with a layout of their own: of all ranks of a stage together, then of all stages. "
+     "The plan has a buffer of as many bytes, or of fewer if they have no more.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
+     "Relax update-weight-buffer-size, Telescope weight_broadcast_bucket_mb"},
     {"trainer.activation_offload", OptionType::kBool, "false",
      {},
      {},

@@ -20,8 +20,9 @@
 
 namespace rl::testing {
 
-// Options of `parallel`, by their names there, others by their whole key, and "model": that of the
-// run. A text has them as "tensor=2 data=2 algo.advantage=gae".
+// Options of `parallel`, by their names there, others by their whole key; "model": that of the run;
+// and "engines": "whole" if each rank has one of all parts and stages. A text has them as
+// "tensor=2 data=2 algo.advantage=gae".
 class Layout {
  public:
   explicit Layout(const std::string& text) {
@@ -47,12 +48,12 @@ class Layout {
     for (const auto& [name, value] : options_) out += str(out.empty() ? "" : " ", name, "=", value);
     return out;
   }
-  // Every option but the model, by its key.
+  // Every option but the model and the engines, by its key.
   std::map<std::string, std::string> assignments() const {
     std::map<std::string, std::string> out;
     for (const auto& [name, value] : options_) {
       const bool is_key = name.find('.') != std::string::npos;
-      if (name != "model") out[is_key ? name : "parallel." + name] = value;
+      if (name != "model" && name != "engines") out[is_key ? name : "parallel." + name] = value;
     }
     return out;
   }
@@ -76,20 +77,36 @@ inline std::string deep_model(const TempDir& dir, bool uneven) {
   if (uneven) shape.vocab = 262;
   return std::filesystem::exists(path) ? path : write_random_llama(path, shape);
 }
-inline std::string model_of(const TempDir& dir, const std::string& name) {
-  return name.empty() || name == "uneven" ? deep_model(dir, !name.empty()) : fixture_model(name);
+
+// One of three heads, with as many tokens for each of three parts.
+inline std::string model_of_three(const TempDir& dir) {
+  const std::string path = dir.file("three");
+  const LlamaShape shape{
+      .vocab = 288, .hidden = 48, .ffn = 96, .layers = 2, .heads = 3, .scale = 0.1f};
+  return std::filesystem::exists(path) ? path : write_random_llama(path, shape);
+}
+
+inline std::string model_of(const TempDir& dir, const Layout& layout) {
+  const std::string name = layout.get("model", "");
+  if (name == "three") return model_of_three(dir);
+  if (name.empty() || name == "uneven") return deep_model(dir, !name.empty());
+  return fixture_model(name);
 }
 
 inline OptionSet options_of(const TempDir& dir, const Layout& layout) {
   constexpr int64_t kTokens = 96;  // of a micro-batch
   OptionSet o = tiny_options(dir);
-  o.set_string("model.path", model_of(dir, layout.get("model", "")));
+  o.set_string("model.path", model_of(dir, layout));
   for (const auto& [key, value] : layout.assignments()) o.set_text(key, value);
   const int64_t context = std::stoll(layout.get("context", "1"));
   o.set_i64("trainer.max_tokens_per_device", kTokens / context);
   for (const char* text : {"optimizer.lr=1e-3", "optimizer.grad_clip=0.05", "optimizer.ema=0.9"})
     o.set_assignment(text);
   if (layout.ranks() > 1) o.set_assignment("comm.timeout_ns=60s");
+  if (layout.get("engines", "") == "whole") {
+    o.set_assignment("engine.tensor_parallel_size=1");
+    o.set_assignment("sync.bucket_bytes=64KiB");
+  }
   return o;
 }
 

@@ -95,6 +95,18 @@ constexpr Row kLayouts[] = {
     {"context=2 context_kind=ring data=2 zero_stage=2", kRing},
     {"context=2 context_kind=ring tensor=2", kRing},
     {"context=2 context_kind=ring pipeline=2 tensor=2", kRing},
+    // Each rank generates with all parts and stages.
+    {"engines=whole tensor=2"},
+    {"engines=whole tensor=2 reduction_parts=4"},
+    {"engines=whole tensor=2 data=2 zero_stage=2"},
+    {"engines=whole tensor=4 data=2"},
+    {"engines=whole tensor=2 sequence_parallel=true"},
+    {"engines=whole pipeline=4"},
+    {"engines=whole pipeline=2 tensor=2 data=2 zero_stage=1"},
+    {"engines=whole context=2 pipeline=2 tensor=2"},
+    {"engines=whole context=2 context_kind=ring tensor=2", kRing},
+    {"engines=whole model=smollm2 pipeline=2 tensor=2 data=2"},
+    {"engines=whole model=three tensor=3 data=2"},
     // The head is the embedding, of which the last stage has a copy.
     {"model=smollm2 tensor=2 data=2 zero_stage=2"},
     {"model=smollm2 tensor=2 sequence_parallel=true"},
@@ -137,7 +149,7 @@ constexpr int kSteps = 3;
 Layout same_bits_as(const Layout& layout) {
   if (layout.get("trainer.grad_dtype", "fp32") != "fp32") return layout.without({"zero_stage"});
   return layout.without({"tensor", "pipeline", "pipeline_first_layers", "pipeline_last_layers",
-                         "zero_stage", "sequence_parallel"});
+                         "zero_stage", "sequence_parallel", "engines"});
 }
 
 // One rank that computes the same log-probs, and gradients but for the order of their sums.

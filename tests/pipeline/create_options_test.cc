@@ -123,6 +123,7 @@ void assign(OptionSet& o, const TempDir& dir, const std::string& text) {
 }
 
 const std::map<std::string, Change>& changes() {
+  const Texts halves = {"parallel.tensor=2", "parallel.reduction_parts=2"};
   const Texts gae = {"algo.advantage=gae", "critic.optimizer.lr=0.1"};
   const Texts passes = {"trainer.epochs=3", "optimizer.lr=1e-3"};
   const Texts sampler = passes + Texts{"algo.policy_loss=none", "algo.correction.is=token"};
@@ -218,7 +219,7 @@ const std::map<std::string, Change>& changes() {
       {"engine.stream_tokens", {{"2"}, {}, stepped}},
       {"engine.swap_space_bytes",
        {{"8KiB"}, few + Texts{"engine.preemption=swap", "engine.swap_space_bytes=1MiB"}, generate}},
-      {"engine.tensor_parallel_size", {{"2"}}},
+      {"engine.tensor_parallel_size", {{"1"}, halves, plan_text}},
       {"engine.thread", {{"true"}, {}, stepped}},
       {"eval.path", {{"@three", "eval.every_steps=1"}}},
       {"eval.samples_per_prompt", {{"3"}, eval + Texts{"eval.temperature=1"}}},
@@ -332,6 +333,8 @@ const std::map<std::string, Change>& changes() {
        {{"1"},
         deep + Texts{"parallel.pipeline=3", "parallel.pipeline_first_layers=1"},
         train_plan_text}},
+      {"sync.bucket_bytes",
+       {{"64KiB"}, halves + Texts{"engine.tensor_parallel_size=1"}, plan_text}},
       {"trainer.balance_groups", {{"true"}, {"parallel.data=3"}, train_on_ranks}},
       {"runtime.busy_timeout_ns", {{"1ns"}, {}, compute_twice}},
       {"runtime.cpus", {{"8191"}}},  // a CPU that no machine of ours has

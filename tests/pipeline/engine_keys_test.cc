@@ -314,7 +314,7 @@ TEST(EngineKeys, WhatCannotActIsRefused) {
   expect_refusal(refusal_of({"engine.scheduling_policy=priority"}, PlanUse::kPipeline),
                  Code::kConflict, "engine.scheduling_policy", "has no effect in a pipeline");
   expect_refusal(refusal_of({"engine.tensor_parallel_size=2"}), Code::kConflict,
-                 "engine.tensor_parallel_size", "runtime.device = cpu is one device");
+                 "engine.tensor_parallel_size", "a model is divided among parallel.tensor = 1");
   expect_refusal(refusal_of({"engine.graph_batch_sizes=1,8"}), Code::kConflict,
                  "engine.graph_batch_sizes", "runtime.device");
   expect_refusal(refusal_of({"engine.keep_kv_on_publish=true", "engine.preemption=swap",
@@ -329,7 +329,8 @@ TEST(EngineKeys, WhatCannotActIsRefused) {
   EXPECT_EQ(
       expect_error(Code::kWrongType, [&] { o.set_assignment("engine.prefix_caching=maybe"); }).key,
       "engine.prefix_caching");
-  EXPECT_EQ(not_taken("engine.tensor_parallel_size=0"), "engine.tensor_parallel_size");
+  EXPECT_EQ(not_taken("engine.tensor_parallel_size=-1"), "engine.tensor_parallel_size");
+  EXPECT_EQ(not_taken("sync.bucket_bytes=65535"), "sync.bucket_bytes");
   EXPECT_EQ(not_taken("engine.graph_batch_sizes=0"), "engine.graph_batch_sizes");
   EXPECT_EQ(not_taken("pipeline.partial_rollout_max_aborts=-1"),
             "pipeline.partial_rollout_max_aborts");

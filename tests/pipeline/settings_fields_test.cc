@@ -243,6 +243,7 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("parallel.pipeline_last_layers", s.parallel.pipeline_last_layers);
   c.same("comm.memory_check", s.comm.memory_check);
   c.same("comm.memory_check_threshold_bytes", s.comm.memory_check_threshold_bytes);
+  c.same("sync.bucket_bytes", s.sync.bucket_bytes);
   c.same("comm.timeout_ns", s.comm.timeout_ns);
   c.same("trainer.balance_groups", s.trainer.balance_groups);
   c.same("runtime.busy_timeout_ns", s.runtime.busy_timeout_ns);

@@ -37,6 +37,14 @@ OptionSet divided_options(const TempDir& dir) {
   return options_with(dir, {"parallel.tensor=2", "parallel.reduction_parts=2"});
 }
 
+// Ranks that divide a model and generate each for itself.
+OptionSet whole_engine_options(const TempDir& dir) {
+  OptionSet o = divided_options(dir);
+  o.set_i64("engine.tensor_parallel_size", 1);
+  o.set_text("sync.bucket_bytes", "64KiB");
+  return o;
+}
+
 // Ranks that divide rows.
 OptionSet context_options(const TempDir& dir, const std::string& kind) {
   OptionSet o = tiny_options(dir);
@@ -109,6 +117,11 @@ TEST(ProcessRank, DISABLED_TrainsRows) {
 TEST(ProcessRank, DISABLED_RunsAPart) {
   const TempDir dir;
   be_rank(divided_options(dir), generate_and_train);
+}
+
+TEST(ProcessRank, DISABLED_RunsForItself) {
+  const TempDir dir;
+  be_rank(whole_engine_options(dir), generate_and_train);
 }
 
 TEST(ProcessRank, DISABLED_TrainsAStage) {
@@ -189,6 +202,18 @@ TEST(ProcessRanks, DivideAModelAsThreadsDo) {
   EXPECT_TRUE(contains(threads[0], "48 samples")) << threads[0];
   EXPECT_TRUE(contains(threads[1], "\n0 samples")) << threads[1];
   EXPECT_EQ(in_processes("RunsAPart"), threads);
+#else
+  GTEST_SKIP() << "librl_gloo.so is not built (RL_GLOO, libgloo-dev)";
+#endif
+}
+
+TEST(ProcessRanks, GenerateForThemselvesAsThreadsDo) {
+#ifdef RL_GLOO_BESIDE
+  const TempDir dir;
+  const std::vector<std::string> threads =
+      in_threads(whole_engine_options(dir), generate_and_train);
+  for (const std::string& rank : threads) EXPECT_TRUE(contains(rank, "\n24 samples")) << rank;
+  EXPECT_EQ(in_processes("RunsForItself"), threads);
 #else
   GTEST_SKIP() << "librl_gloo.so is not built (RL_GLOO, libgloo-dev)";
 #endif

@@ -181,6 +181,7 @@ inline constexpr MetricRow kMetricTable[] = {
     {"step", "comm/activation_bytes", "ranks"},
     {"step", "comm/context_bytes", "ranks"},
     {"step", "comm/tensor_bytes", "ranks"},
+    {"step", "comm/weight_bytes", "ranks"},
     {"step", "timing_s/step", "pipeline"},
     {"step", "timing_s/gen", "generated"},
     {"step", "timing_s/reward", "generated"},

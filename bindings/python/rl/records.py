@@ -118,8 +118,8 @@ class PlanItem(Record):
     device: Device
     # number of the device among those of its kind; 0 for RL_DEVICE_CPU
     device_index: int
-    # model that it is for: "policy", "reference", "critic", "reward" or "teacher"; empty: not for
-    # one of them alone
+    # model that it is for: "policy", "reference", "critic", "reward", "teacher" or "rollout";
+    # empty: not for one of them alone
     role: str
 
 

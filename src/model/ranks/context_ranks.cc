@@ -15,7 +15,7 @@ Pieces scaled(const ContextRanks::Units& units) {
 
 double logprob_bound(const ContextRule& rule, Dtype compute) {
   if (!rule.in_ring()) return 0;
-  return compute == Dtype::kF32 ? 3e-4 : 0.25;
+  return compute == Dtype::kF32 ? 3e-4 : 1.5;
 }
 
 void ContextRanks::gather(std::byte* data, const Units& units) const {

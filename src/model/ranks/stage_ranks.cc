@@ -86,6 +86,12 @@ void StageRanks::fill(std::span<double> values) const {
       {reinterpret_cast<std::byte*>(values.data()), values.size(), Element::kI64});
 }
 
+void StageRanks::gather_weights(std::span<std::byte> all, const Pieces& pieces) const {
+  if (alone()) return;
+  channels_->rows.count_as(TrafficUse::kWeights);
+  channels_->rows.all_gather(values_of(all), pieces);
+}
+
 void StageRanks::give(std::span<const std::byte> bytes) const {
   channels_->rows.count_as(TrafficUse::kStates);
   channels_->rows.send(const_values_of(bytes), 0);

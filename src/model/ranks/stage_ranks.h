@@ -80,6 +80,8 @@ class StageRanks {
   // Each value is 0 on all stages but one, which afterwards all of them have.
   void fill(std::span<float> values) const;
   void fill(std::span<double> values) const;
+  // Each stage has a piece of packed weights; afterwards every one has all pieces.
+  void gather_weights(std::span<std::byte> all, const Pieces& pieces) const;
   // Bytes from a later stage to the first.
   void give(std::span<const std::byte> bytes) const;
   void take(std::span<std::byte> bytes, int from) const;

@@ -36,6 +36,13 @@ void TensorRanks::gather_bytes(std::span<std::byte> all, const Pieces& pieces) c
   if (size() > 1) group_->all_gather(values_of(all), pieces);
 }
 
+void TensorRanks::gather_weights(std::span<std::byte> all, const Pieces& pieces) const {
+  if (size() == 1) return;
+  group_->count_as(TrafficUse::kWeights);
+  group_->all_gather(values_of(all), pieces);
+  group_->count_as(TrafficUse::kTensor);
+}
+
 void TensorRanks::broadcast_bytes(std::span<std::byte> bytes) const {
   if (size() > 1 && !bytes.empty()) group_->broadcast(values_of(bytes), 0);
 }

@@ -55,6 +55,8 @@ class TensorRanks {
   void gather_bytes(std::span<std::byte> pieces) const;
   // The same with pieces of any sizes, which all ranks know.
   void gather_bytes(std::span<std::byte> all, const Pieces& pieces) const;
+  // The same of packed weights.
+  void gather_weights(std::span<std::byte> all, const Pieces& pieces) const;
   // Afterwards all ranks have the bytes of the first one.
   void broadcast_bytes(std::span<std::byte> bytes) const;
   // A value of each part that this rank has; returns those of all parts.

@@ -93,6 +93,11 @@ void require_rank_of_run(const Settings& settings) {
       .with_expected(str("0..", ranks - 1));
 }
 
+bool engines_are_whole(const Settings& settings) {
+  const ParallelSettings& p = settings.parallel;
+  return settings.engine.tensor_parallel_size == 1 && p.tensor * p.pipeline > 1;
+}
+
 TensorSplit tensor_split_from(const Settings& settings, int rank) {
   const int64_t parts = settings.parallel.reduction_parts, ranks = settings.parallel.tensor;
   if (parts % ranks != 0) {

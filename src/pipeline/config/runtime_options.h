@@ -35,6 +35,9 @@ const char* rank_axis_of(const Settings& settings);
 int data_rank_count_of(const Settings& settings);
 // Error(kOutOfRange) unless the run has a rank of the number comm.rank.
 void require_rank_of_run(const Settings& settings);
+// Whether ranks that divide a model have an engine each, with all parts and stages of it
+// (engine.tensor_parallel_size): then every rank of the run generates for itself.
+bool engines_are_whole(const Settings& settings);
 // What a rank of that number among those of parallel.tensor has of a model's layers.
 // Error(kConflict) unless parallel.reduction_parts is a multiple of parallel.tensor.
 TensorSplit tensor_split_from(const Settings& settings, int rank);

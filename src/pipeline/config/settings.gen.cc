@@ -342,6 +342,9 @@ ScheduleSettings::ScheduleSettings(const OptionSet& options)
       total_steps(options.get_i64("schedule.total_steps")),
       warmup_steps(options.get_i64("schedule.warmup_steps")) {}
 
+SyncSettings::SyncSettings(const OptionSet& options)
+    : bucket_bytes(options.get_u64("sync.bucket_bytes")) {}
+
 TrainerSettings::TrainerSettings(const OptionSet& options)
     : activation_offload(options.get_bool("trainer.activation_offload")),
       backward_weights(choice_of<TrainerBackwardWeights>(options, "trainer.backward_weights")),
@@ -392,6 +395,7 @@ Settings::Settings(const OptionSet& options)
       runtime(options),
       sampling(options),
       schedule(options),
+      sync(options),
       trainer(options) {}
 
 }  // namespace rl

@@ -266,7 +266,7 @@ struct EngineSettings {
   int64_t stats_interval_ns;  // nanoseconds
   int64_t stream_tokens;  // tokens
   uint64_t swap_space_bytes;  // bytes
-  int64_t tensor_parallel_size;  // devices
+  int64_t tensor_parallel_size;  // ranks
   bool thread;
 };
 
@@ -492,6 +492,13 @@ struct ScheduleSettings {
   int64_t warmup_steps;  // optimizer steps
 };
 
+// sync.*
+struct SyncSettings {
+  explicit SyncSettings(const OptionSet& options);
+
+  uint64_t bucket_bytes;  // bytes
+};
+
 // trainer.*
 struct TrainerSettings {
   explicit TrainerSettings(const OptionSet& options);
@@ -550,6 +557,7 @@ struct Settings {
   RuntimeSettings runtime;
   SamplingSettings sampling;
   ScheduleSettings schedule;
+  SyncSettings sync;
   TrainerSettings trainer;
 };
 

@@ -254,11 +254,11 @@ std::shared_ptr<const Error> Checkpoints::attempt(const Due& due, FunctionRef<vo
   }
 }
 
-// To the checkpoint that rank 0 writes, which is due here only if the ranks make it together: those
-// that divide the model with rank 0, and of divided states all. What it is refused for is refused
-// on all, and rank 0 tells of it.
+// To the checkpoint that rank 0 writes, which is made by those that divide the model with it, and
+// of divided states by all. What it is refused for is refused on all, and rank 0 tells of it.
 void Checkpoints::give_parts(PolicyUpdate& update, const RunState& boundary, const Due& due) {
-  if (update.trainer().has_states_in_parts() && model_.runtime().data_ranks().rank() != 0) {
+  if (model_.runtime().data_ranks().rank() != 0) {
+    if (!update.trainer().has_states_in_parts()) return;
     return update.give_states(checkpoint_contents_from(control_.settings()));
   }
   try {

@@ -67,9 +67,14 @@ void Control::notify(const Lock&) {
 void Control::stage(const Settings& settings, const Lock&) { staged_ = settings; }
 
 void Control::share(const SharedInputs& inputs, std::function<void(const ScheduledEvent&)> apply) {
+  share_updates(inputs);
   if (inputs.alone()) return;
-  shared_.emplace(inputs, std::move(apply));
+  shared_.loop.emplace(inputs, std::move(apply));
   if (inputs.leads()) schedule_.keep_inputs();
+}
+
+void Control::share_updates(const SharedInputs& partners) {
+  if (!partners.alone()) shared_.updates.emplace(partners);
 }
 
 SharedInputs::Round Control::own_round(const Lock&) {
@@ -77,7 +82,7 @@ SharedInputs::Round Control::own_round(const Lock&) {
 }
 
 void Control::take_round(const SharedInputs::Round& round, const Lock&) {
-  shared_->stop = shared_->stop || round.stop;
+  shared_.loop->stop = shared_.loop->stop || round.stop;
   evals_.due = evals_.due || round.evaluate;
 }
 
@@ -86,13 +91,13 @@ void Control::take_round(const SharedInputs::Round& round, const Lock&) {
 void Control::see(FunctionRef<void(const Lock&)> read) {
   Lock held = lock();
   if (!follows()) read(held);
-  if (!shared_) return;
+  if (!shared_.loop) return;
   const SharedInputs::Round own = own_round(held);
   held.unlock();
-  const SharedInputs::Round round = shared_->inputs.exchange(own);
+  const SharedInputs::Round round = shared_.loop->inputs.exchange(own);
   held.lock();
   if (follows()) {
-    for (const ScheduledEvent& input : round.inputs) shared_->apply(input);
+    for (const ScheduledEvent& input : round.inputs) shared_.loop->apply(input);
     read(held);
   }
   take_round(round, held);
@@ -135,7 +140,7 @@ bool Control::stop(int64_t timeout_ns) {
 void Control::request_eval() {
   const Lock held = lock();
   if (ended_) throw Error(Code::kFailedPrecondition, "the pipeline has ended");
-  (schedule_.active() || shared_ ? evals_.requested : evals_.due) = !schedule_.replaying();
+  (schedule_.active() || shared_.loop ? evals_.requested : evals_.due) = !schedule_.replaying();
   notify(held);
 }
 
@@ -168,9 +173,9 @@ bool Control::enter(PipelineState next) {
 bool Control::out_of_time() {
   Lock held = lock();
   bool late = stop_requested_ && clock_.now_ns() >= stop_deadline_ns_;
-  if (shared_) {
+  if (shared_.updates) {
     held.unlock();
-    late = shared_->inputs.any(late);
+    late = shared_.updates->any(late);
     held.lock();
   }
   if (late && schedule_.recording()) schedule_.note(ScheduledKind::kOutOfTime);
@@ -182,7 +187,7 @@ bool Control::out_of_time() {
 void Control::wait(Lock& held, std::optional<int64_t> deadline_ns) {
   int64_t sleep = kSliceNs;
   // Other ranks wait for this one meanwhile, no longer than comm.timeout_ns.
-  if (shared_) sleep = std::min(sleep, std::max<int64_t>(1, settings_.comm.timeout_ns / 4));
+  if (shared_.loop) sleep = std::min(sleep, std::max<int64_t>(1, settings_.comm.timeout_ns / 4));
   if (deadline_ns) sleep = std::clamp<int64_t>(*deadline_ns - clock_.now_ns() + 1, 0, sleep);
   changed_.wait_for(held, std::chrono::nanoseconds(sleep));
 }
@@ -220,7 +225,7 @@ void Control::add_due(bool evaluation, bool checkpoint, const Lock&) {
 void Control::take_eval_request() {
   const Lock held = lock();
   if (schedule_.take(ScheduledKind::kRequest)) evals_.due = true;
-  if (shared_ || !std::exchange(evals_.requested, false)) return;
+  if (shared_.loop || !std::exchange(evals_.requested, false)) return;
   evals_.due = true;
   schedule_.note(ScheduledKind::kRequest);
 }

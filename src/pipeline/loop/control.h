@@ -48,8 +48,10 @@ class Control {
   // Before the run: ranks that divide a model with this one share what they see. apply: does what
   // an input of the first of them says, under the lock.
   void share(const SharedInputs& inputs, std::function<void(const ScheduledEvent&)> apply);
+  // The same where each of them has its own host and requests: only their updates are one.
+  void share_updates(const SharedInputs& partners);
   // Whether another rank has the host's scores and replies.
-  bool follows() const { return shared_ && !shared_->inputs.leads(); }
+  bool follows() const { return shared_.loop && !shared_.loop->inputs.leads(); }
   // Whether scores, replies and deadlines come from outside, at times of their own.
   bool has_host() const { return !replays() && !follows(); }
   // For the loop: reads, under the lock, what the host's threads and deadlines change. Ranks that
@@ -57,7 +59,7 @@ class Control {
   void see(FunctionRef<void(const Lock&)> read);
   // Where it reads nothing: the ranks hear of each other's stops and requests.
   void meet() {
-    if (shared_) see([](const Lock&) {});
+    if (shared_.loop) see([](const Lock&) {});
   }
 
   // Options of the step in progress. The loop's thread may read them at any time, other threads
@@ -96,7 +98,7 @@ class Control {
   // Whether enter() has returned false.
   bool stopping() const;
   // True, with the state kStopping, once the deadline of a stop has passed: for all ranks that
-  // divide a model, which ask together.
+  // divide a model, which ask together, within an update.
   bool out_of_time();
   // Whether a wait would keep the host's pause or stop waiting.
   bool must_act(const Lock&) const { return paused_ || stop_requested_; }
@@ -128,7 +130,7 @@ class Control {
   void end(std::shared_ptr<const Error> cause);
 
  private:
-  bool stops() const { return shared_ ? shared_->stop : stop_requested_; }
+  bool stops() const { return shared_.loop ? shared_.loop->stop : stop_requested_; }
   SharedInputs::Round own_round(const Lock&);
   void take_round(const SharedInputs::Round& round, const Lock&);
 
@@ -147,7 +149,10 @@ class Control {
     std::function<void(const ScheduledEvent&)> apply;
     bool stop = false;  // a rank's host has requested it
   };
-  std::optional<Shared> shared_;  // none: no rank divides the model with this one
+  struct {
+    std::optional<Shared> loop;           // none: no rank runs this loop with this one
+    std::optional<SharedInputs> updates;  // none: no rank divides the model with this one
+  } shared_;
   int64_t stop_deadline_ns_ = INT64_MAX;
   struct {
     bool due = false, requested = false;

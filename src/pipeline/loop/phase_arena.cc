@@ -36,7 +36,7 @@ void PhaseArena::reserve(LoadedModel& model, const Settings& settings, const Mem
   if (plan.num_engines > 0) {
     const EngineSetMemory memory = plan.engine_memory((apart ? engine_arena_ : arena_).data());
     make_engine_ = [&model, options = plan.engine, memory] {
-      return std::make_unique<EngineSet>(model.model(), options, memory,
+      return std::make_unique<EngineSet>(model.model().rollout(), options, memory,
                                          model.has_tokenizer() ? &model.tokenizer() : nullptr,
                                          &model.runtime().tracer());
     };

@@ -5,6 +5,7 @@
 // - All else: the library's thread while it runs, else the caller that owns the pipeline.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -35,6 +36,7 @@ struct Pipeline::Impl {
   Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given,
        std::shared_ptr<ExperienceStore> store);
 
+  void share_loop(const std::function<void(const ScheduledEvent&)>& apply);
   void resume_training();
   void go_on_from(const RunState& found, int64_t reader_wait_ns);
   void require_training(const char* does) const;

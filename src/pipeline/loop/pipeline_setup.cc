@@ -1,5 +1,6 @@
 // Building a pipeline: checks first, then memory, then workers, then the checkpoint to resume.
 #include "core/error.h"
+#include "pipeline/config/runtime_options.h"
 #include "pipeline/loop/pipeline_impl.h"
 #include "pipeline/plan/planner.h"
 
@@ -13,7 +14,8 @@ const Settings& checked(const LoadedModel& model, const Settings& settings) {
 
 // Arenas that exist before the pipeline reserves its own.
 uint64_t held_bytes(const LoadedModel& model, const MemoryPlan& plan) {
-  return model.model().arena_bytes() + plan.bytes_of("matmul workspace");
+  return model.model().arena_bytes() + plan.arena_bytes_of_role(kRolloutRole) +
+         plan.bytes_of("matmul workspace");
 }
 
 constexpr PlanUse kUse = PlanUse::kPipeline;
@@ -56,7 +58,7 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given,
               make_run_role(*model, given, std::move(store))),
       training(evaluation, rollout) {
   const auto apply = [this](const ScheduledEvent& input) { scoring.apply(input); };
-  control.share(SharedInputs(runtime.tensor_ranks(), runtime.stage_ranks()), apply);
+  share_loop(apply);
   checkpoints.write_only_if([this] { rollout.require_own_store(); });
   RunState& state = progress.boundary;
   if (phases.trains()) resume_training();
@@ -67,6 +69,13 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given,
   files.open_schedule(state,
                       {checkpoints.config_digest(), !checkpoints.resumed_from().empty(), apply});
   if (!rollout.claims()) files.open(state.step);  // another process may write them until then
+}
+
+// With the ranks that divide its model, unless each of them generates for itself.
+void Pipeline::Impl::share_loop(const std::function<void(const ScheduledEvent&)>& apply) {
+  const SharedInputs partners(runtime.tensor_ranks(), runtime.stage_ranks());
+  if (engines_are_whole(settings)) return control.share_updates(partners);
+  control.share(partners, apply);
 }
 
 // As checkpoint.resume says.
@@ -90,7 +99,7 @@ void Pipeline::Impl::go_on_from(const RunState& found, int64_t reader_wait_ns) {
   state.max_tokens = plan.max_tokens;
   progress.version = model->version();
   prompts.resume_at(state.cursor);
-  scoring.restore(state, runtime.data_ranks().rank() == 0);
+  scoring.restore(state, runtime.rollout_ranks().rank() == 0);
 }
 
 void Pipeline::Impl::require_training(const char* does) const {

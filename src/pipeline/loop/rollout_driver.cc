@@ -39,7 +39,7 @@ RolloutDriver::RolloutDriver(const Uses& uses, RunRole role)
     : uses_(uses),
       rules_(rules_of(uses.control.settings())),
       filter_(uses.control.settings(), uses.scoring, uses.phases),
-      batches_(uses.model.runtime().data_ranks()),
+      batches_(uses.model.runtime().rollout_ranks()),
       role_(std::move(role)) {}
 
 bool RolloutDriver::take_store() {

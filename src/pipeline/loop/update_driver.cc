@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "pipeline/config/run_options.h"
+#include "pipeline/config/runtime_options.h"
 #include "pipeline/loop/flow_metrics.h"
 #include "pipeline/update/engine_metrics.h"
 #include "pipeline/update/step_metrics.h"
@@ -73,9 +74,11 @@ void UpdateDriver::trace_wait(const char* name, int64_t start_ns, int64_t end_ns
   run_.model.runtime().tracer().span({name, TraceLane::kPipeline, start_ns, end_ns, nullptr, 0});
 }
 
-// Where each rank has a part of what a checkpoint holds, all come.
+// Where each rank has a part of what a checkpoint holds, all come. So do those that divide a model
+// and have not met before, and with them the ranks of other models.
 bool UpdateDriver::meets_for_checkpoint() {
-  if (!run_.phases.update().trainer().has_states_in_parts()) return true;
+  const bool in_parts = run_.phases.update().trainer().has_states_in_parts();
+  if (!in_parts && !engines_are_whole(settings())) return true;
   return rollout_.batches().meets(run_.progress.boundary.step);
 }
 

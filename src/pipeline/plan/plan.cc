@@ -256,6 +256,12 @@ uint64_t MemoryPlan::device_bytes() const {
                           : arena_bytes - host_workspace_bytes();
 }
 
+uint64_t MemoryPlan::arena_bytes_of_role(const std::string& role) const {
+  uint64_t sum = 0;
+  for (const PlanEntry& e : arenas) sum += e.role == role ? e.bytes : 0;
+  return sum;
+}
+
 uint64_t MemoryPlan::arena_bytes_in(MemorySpace space) const {
   uint64_t sum = 0;
   for (const PlanEntry& e : arenas) sum += e.space() == space ? e.bytes : 0;

@@ -56,8 +56,9 @@ struct PlanEntry {
   std::string phase;  // when the bytes are in use: "always", "shared", "rollout", "train",
                       // "log-prob", "critic", "reward" or "teacher"
   uint64_t bytes = 0;
-  std::string role = {};  // "policy", "reference", "critic", "reward", "teacher"; empty: shared
-  DeviceId device = {};   // that has these bytes as memory of its own; else they are the host's
+  // "policy", "reference", "critic", "reward", "teacher", "rollout"; empty: shared
+  std::string role = {};
+  DeviceId device = {};  // that has these bytes as memory of its own; else they are the host's
 
   MemorySpace space() const {
     return device == DeviceId() ? MemorySpace::kHost : MemorySpace::kDevice;
@@ -74,6 +75,9 @@ inline constexpr const char* kHostWorkspace = "host workspace";
 inline constexpr const char* kWeightsBackup = "weights backup";
 // That of checkpoint.async, in host memory as well.
 inline constexpr const char* kCheckpointCopy = "checkpoint copy";
+
+// Of weights that engines have beside those of training.
+inline constexpr const char* kRolloutRole = "rollout";
 
 // Into the training workspace; 0: nothing lies there.
 struct WorkspaceOffsets {
@@ -128,6 +132,7 @@ struct MemoryPlan {
   uint64_t budgeted_baseline() const { return has_own_memory() ? 0 : baseline_bytes; }
   uint64_t host_workspace_bytes() const { return bytes_of(kHostWorkspace); }
   uint64_t bytes_of(const std::string& arena) const;  // 0 when the plan has no such arena
+  uint64_t arena_bytes_of_role(const std::string& role) const;
   uint64_t arena_bytes_in(MemorySpace space) const;
   // Splits kv_bytes + engine_workspace_bytes at `begin` among the engines.
   EngineSetMemory engine_memory(std::byte* begin) const;

@@ -6,6 +6,7 @@
 #include "comm/group.h"
 #include "core/checked.h"
 #include "model/model.h"
+#include "model/rollout_weights.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/config/runtime_options.h"
@@ -56,6 +57,10 @@ int64_t fixed_tokens_of(const Settings& settings, int64_t longest) {
   return of_all_ranks(settings, settings.trainer.max_tokens_per_device);
 }
 
+ModelConfig rollout_config(const Settings& settings, const PlanModels& models) {
+  return engines_are_whole(settings) ? RolloutWeights::config_of(models.whole) : models.policy;
+}
+
 }  // namespace
 
 int64_t swap_blocks_of(const Settings& settings, const KvShape& kv) {
@@ -77,7 +82,9 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
       max_new_tokens_(std::max(settings.sampling.max_new_tokens, settings.eval.max_new_tokens)),
       fixed_tokens_(fixed_tokens_of(settings, longest_trained_)),
       batch_(batch_rules_from(settings)),
-      kv_(kv_shape(config_, compute_, kv_format_of(settings, compute_))) {
+      kv_(kv_shape(config_, compute_, kv_format_of(settings, compute_))),
+      rollout_{rollout_config(settings, models), {}} {
+  rollout_.kv = kv_shape(rollout_.config, compute_, kv_format_of(settings, compute_));
   set_engine(settings.engine);
   const uint64_t workspace = device_.workspace_bytes(threads_);
   if (workspace != 0) add("", "matmul workspace", workspace);
@@ -87,6 +94,7 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
   add("policy", "master weights", Model::master_bytes(config_));
   add("policy", "packed weights, forward", packed_bytes());
   if (settings.model.compute_copies > 1) add_second_copy();
+  if (has_rollout_weights(settings, use)) add_rollout_weights(models.whole);
   for (size_t i = first_weights; i < always_.size(); ++i) weight_bytes_ += always_[i].bytes;
   if (has_trainer()) add_training();
 }
@@ -94,9 +102,8 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
 void Planner::set_engine(const EngineSettings& engine) {
   settings_.engine = engine;
   samples_ = samples_at_once(settings_, use_);
-  num_engines_ = engine.num_engines;
   engine_ = engine_options_from(settings_, max_model_len_);
-  engine_.swap_blocks = swap_blocks_of(settings_, kv_);
+  engine_.swap_blocks = swap_blocks_of(settings_, rollout_.kv);
   engine_.swap_apart = device_.has_own_memory();
 }
 
@@ -106,6 +113,19 @@ void Planner::add(const char* role, const char* name, uint64_t bytes) {
 
 uint64_t Planner::packed_bytes() const {
   return Model::packed_forward_bytes(device_, config_, compute_);
+}
+
+uint64_t Planner::rollout_packed_bytes() const {
+  return Model::packed_forward_bytes(device_, rollout_.config, compute_);
+}
+
+// whole: of all stages.
+void Planner::add_rollout_weights(const ModelConfig& whole) {
+  add(kRolloutRole, "unpacked weights, copy", ComputeCopy::vector_bytes(rollout_.config));
+  add(kRolloutRole, "packed weights, forward", rollout_packed_bytes());
+  add(kRolloutRole, kPublicationBuffer,
+      RolloutWeights::buffer_bytes(device_, whole, stage_cut_from(settings_), compute_,
+                                   settings_.sync.bucket_bytes));
 }
 
 // Both copies then hold what a single copy reads from the masters.
@@ -191,10 +211,17 @@ bool generates_samples(const Settings& settings, PlanUse use) {
   return is_rl(settings.algo.objective) || !settings.eval.path.empty();
 }
 
+bool has_rollout_weights(const Settings& settings, PlanUse use) {
+  const bool engine =
+      use == PlanUse::kGenerate || use == PlanUse::kParts || use == PlanUse::kPipeline;
+  return engine && engines_are_whole(settings) && trained_head(settings) != ModelHead::kScalar;
+}
+
 bool Planner::has_engine() const { return generates_samples(settings_, use_); }
 
 uint64_t Planner::rope_bytes() const {
-  const uint64_t models = uint64_t{1} + has_reference() + has_critic();
+  const uint64_t models =
+      uint64_t{1} + has_reference() + has_critic() + has_rollout_weights(settings_, use_);
   const auto rope_of = [&](const ModelConfig& c) {
     return static_cast<uint64_t>(max_model_len_) * c.num_ropes() * c.head_dim * sizeof(float);
   };
@@ -211,7 +238,7 @@ int64_t Planner::samples_held() const {
   int64_t most = 0;
   if (has_trainer() || use_ == PlanUse::kPipeline)
     most = product(most_groups(settings_), attempts_per_prompt(settings_));
-  if (has_engine()) most = std::max(most, product(settings_.engine.max_num_seqs, num_engines_));
+  if (has_engine()) most = std::max(most, product(settings_.engine.max_num_seqs, num_engines()));
   if (use_ == PlanUse::kPipeline && has_engine()) {
     const int64_t each = settings_.eval.samples_per_prompt;
     most = std::max(most, product(settings_.eval.max_prompts, each));
@@ -286,22 +313,22 @@ uint64_t Planner::always_bytes() const {
 
 uint64_t Planner::kv_bytes(int64_t blocks) const {
   const CheckedU64 bytes =
-      CheckedU64(static_cast<uint64_t>(blocks)) * CheckedU64(kv_.block_bytes());
+      CheckedU64(static_cast<uint64_t>(blocks)) * CheckedU64(rollout_.kv.block_bytes());
   return bytes.align_up(ArenaPlan::kAlignment).get();
 }
 
 uint64_t Planner::engine_workspace() const {
-  return rl::engine_workspace_bytes(config_, kv_, threads_, engine_);
+  return rl::engine_workspace_bytes(rollout_.config, rollout_.kv, threads_, engine_);
 }
 
 uint64_t Planner::swap_bytes() const {
-  return (CheckedU64(engine_.swap_blocks) * CheckedU64(kv_.block_bytes())).get();
+  return (CheckedU64(engine_.swap_blocks) * CheckedU64(rollout_.kv.block_bytes())).get();
 }
 
 uint64_t Planner::rollout_bytes(int64_t blocks) const {
   if (!has_engine()) return 0;
   const CheckedU64 one = CheckedU64(kv_bytes(blocks)) + CheckedU64(engine_workspace());
-  return (one * CheckedU64(static_cast<uint64_t>(num_engines_))).get();
+  return (one * CheckedU64(static_cast<uint64_t>(num_engines()))).get();
 }
 
 // The part of train_sizes() that changes with the rows, without names of parameters.
@@ -406,7 +433,7 @@ uint64_t Planner::host_bytes(int64_t max_tokens) const {
     if (e.space() == MemorySpace::kHost) sum = sum + CheckedU64(e.bytes);
   }
   if (has_engine()) {
-    sum = sum + CheckedU64(static_cast<uint64_t>(num_engines_)) * CheckedU64(swap_bytes());
+    sum = sum + CheckedU64(static_cast<uint64_t>(num_engines())) * CheckedU64(swap_bytes());
   }
   return (sum + CheckedU64(baseline_bytes())).get();
 }
@@ -478,7 +505,7 @@ int64_t Planner::max_blocks() const {
 
 uint64_t Planner::min_shared() const {
   const CheckedU64 kv(has_engine() ? kv_bytes(min_blocks()) : 0);
-  return (CheckedU64(weight_bytes_) + CheckedU64(static_cast<uint64_t>(num_engines_)) * kv).get();
+  return (CheckedU64(weight_bytes_) + CheckedU64(static_cast<uint64_t>(num_engines())) * kv).get();
 }
 
 bool Planner::has_workspaces_apart() const {

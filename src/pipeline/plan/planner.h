@@ -20,6 +20,8 @@ bool trains(const Settings& settings, PlanUse use);
 // Whether there is an engine. A run on given responses has one only for evaluations; a run that
 // trains a reward model has none, nor has a pipeline of role train.
 bool generates_samples(const Settings& settings, PlanUse use);
+// Whether a model has weights for engines beside those of training (model/rollout_weights.h).
+bool has_rollout_weights(const Settings& settings, PlanUse use);
 
 class Planner {
  public:
@@ -32,7 +34,9 @@ class Planner {
 
   const Settings& settings() const { return settings_; }
   const ModelConfig& config() const { return config_; }
-  const KvShape& kv() const { return kv_; }
+  // What engines compute with: all parts and stages, or the same.
+  const ModelConfig& rollout() const { return rollout_.config; }
+  const KvShape& rollout_kv() const { return rollout_.kv; }
   PlanUse use() const { return use_; }
 
   bool has_engine() const;
@@ -53,14 +57,16 @@ class Planner {
   // those in the memory of the device.
   const std::vector<PlanEntry>& always() const { return always_; }
   uint64_t always_bytes() const;
-  uint64_t weight_bytes() const { return weight_bytes_; }  // masters and compute copies
-  // Of one compute copy of the policy, as forwards read it.
+  // Masters, compute copies and those of engines.
+  uint64_t weight_bytes() const { return weight_bytes_; }
+  // Of one compute copy of the policy, as forwards read it, and as those of engines do.
   uint64_t packed_bytes() const;
+  uint64_t rollout_packed_bytes() const;
 
   bool has_own_memory() const { return device_.has_own_memory(); }
   // Where the arenas are that the device computes in; DeviceId(): in the memory of the host.
   DeviceId home() const { return has_own_memory() ? device_.id() : DeviceId(); }
-  int64_t num_engines() const { return num_engines_; }
+  int64_t num_engines() const { return settings_.engine.num_engines; }
   // For one engine.
   uint64_t kv_bytes(int64_t blocks) const;
   uint64_t engine_workspace() const;
@@ -117,6 +123,7 @@ class Planner {
  private:
   void add(const char* role, const char* name, uint64_t bytes);
   void add_second_copy();
+  void add_rollout_weights(const ModelConfig& whole);
   void add_training();
   void add_states(const char* role, const TrainerSizes& sizes);
   void add_critic();
@@ -133,15 +140,21 @@ class Planner {
   KvShape teacher_kv() const;
 
   Settings settings_;
+  // Of engines: a configuration, and its keys and values.
+  struct Rollout {
+    ModelConfig config;
+    KvShape kv;
+  };
   const ModelConfig config_;
   const std::optional<ModelConfig> teacher_, reward_;
   const Device& device_;
   PlanUse use_;
   Dtype compute_;
   int threads_;
-  int64_t max_model_len_, longest_trained_, max_new_tokens_, samples_, fixed_tokens_, num_engines_;
+  int64_t max_model_len_, longest_trained_, max_new_tokens_, samples_, fixed_tokens_;
   BatchRules batch_;
   KvShape kv_;
+  Rollout rollout_;
   EngineOptions engine_;
   uint64_t weight_bytes_ = 0;
   std::vector<PlanEntry> always_;

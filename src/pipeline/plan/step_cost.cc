@@ -40,7 +40,7 @@ struct TokenWork {
 class StepTime {
  public:
   StepTime(const Planner& p, const StepSizes& sizes, const MachineRates& rates)
-      : p_(p), s_(p.settings()), sizes_(sizes), policy_(p.config()) {
+      : p_(p), s_(p.settings()), sizes_(sizes), policy_(p.config()), rollout_(p.rollout()) {
     const double share = static_cast<double>(p.threads()) / std::max(1, rates.threads);
     flops_ = share * (p.compute() == Dtype::kBf16 ? rates.bf16_flops : rates.f32_flops);
     read_ = share * rates.read_bytes_per_s;
@@ -50,6 +50,7 @@ class StepTime {
     prompt_ = std::max(1.0, real(p.max_model_len()) - response_);
     samples_ = real(s_.pipeline.prompts_per_step * attempts_per_prompt(s_));
     forward_bytes_ = static_cast<double>(p.packed_bytes());
+    rollout_bytes_ = static_cast<double>(p.rollout_packed_bytes());
     if (p.has_trainer()) {
       backward_held_ = static_cast<double>(p.train_sizes(p.min_tokens()).packed_backward);
     }
@@ -72,6 +73,7 @@ class StepTime {
     t.update = updates * (update_bytes() * policy_.params / (2 * copy_) + muon_time());
     t.publish = updates *
                 (kMasterBytes * policy_.params / read_ + (forward_bytes_ + backward_held_) / copy_);
+    if (has_rollout_weights(s_, p_.use())) t.publish += rollout_bytes_ / copy_;
     return t;
   }
 
@@ -117,18 +119,19 @@ class StepTime {
     const double tokens = prompts * prompt_;
     const double forwards = rounds_of(tokens, real(s_.engine.max_num_batched_tokens));
     return time_of(
-        {tokens * (policy_.layers + policy_.attend(prompt_ / 2)), forwards * forward_bytes_, 0});
+        {tokens * (rollout_.layers + rollout_.attend(prompt_ / 2)), forwards * rollout_bytes_, 0});
   }
 
   double decode() const {
     const double context = prompt_ + response_ / 2, engines = real(p_.num_engines());
-    const double fitting = real(sizes_.kv_blocks) * real(p_.kv().block_size()) / context;
+    const double fitting = real(sizes_.kv_blocks) * real(p_.rollout_kv().block_size()) / context;
     const double rows =
         std::min({real(s_.engine.max_num_seqs), std::max(1.0, fitting),
                   real(s_.engine.max_num_batched_tokens), std::ceil(samples_ / engines)});
-    const double kv = static_cast<double>(p_.kv().block_bytes()) / real(p_.kv().block_size());
-    const double products = time_of({rows * (policy_.layers + policy_.head), forward_bytes_, 0});
-    const double attention = time_of({rows * policy_.attend(context), rows * context * kv, 0});
+    const double kv =
+        static_cast<double>(p_.rollout_kv().block_bytes()) / real(p_.rollout_kv().block_size());
+    const double products = time_of({rows * (rollout_.layers + rollout_.head), rollout_bytes_, 0});
+    const double attention = time_of({rows * rollout_.attend(context), rows * context * kv, 0});
     return samples_ / rows * response_ * (products + attention);
   }
 
@@ -158,8 +161,9 @@ class StepTime {
   const Planner& p_;
   const Settings& s_;
   const StepSizes sizes_;
-  const TokenWork policy_;
-  double flops_, read_, copy_, prompt_, response_, samples_, forward_bytes_, backward_held_ = 0;
+  const TokenWork policy_, rollout_;
+  double flops_, read_, copy_, prompt_, response_, samples_, forward_bytes_, rollout_bytes_;
+  double backward_held_ = 0;
 };
 
 }  // namespace

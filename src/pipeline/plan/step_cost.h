@@ -23,7 +23,8 @@
 // update: 28 bytes a parameter read or written by AdamW, at 2 C; with moments in bf16 as if they
 //   were 30, in 8 bits 68, because rounding takes longer than the bytes that it saves. With Muon
 //   also the FLOP of its products, 4 a b^2 + 2 b^3 for each step on a matrix of sides a >= b.
-// publish: each parameter is read, and W and what is packed for the backward are written at C.
+// publish: each parameter is read, and W and what is packed for the backward are written at C, and
+//   once a step the W of engines with a layout of their own; what ranks send is not counted.
 // What rows of the knob table add is part of train: trainer.backward_weights = by_layer packs
 //   W bytes from the masters in each micro-batch; trainer.recompute_granularity computes products
 //   and attention of a forward again; trainer.activation_offload copies inputs twice;

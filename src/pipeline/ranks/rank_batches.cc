@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "data/sample_document.h"
+#include "pipeline/config/runtime_options.h"
 
 namespace rl {
 namespace {
@@ -74,10 +75,13 @@ Settings settings_of_rank(const Settings& settings, int rank) {
   own.profiler.timeline.enable = false;
   own.profiler.timeline.dir = "";
   const ParallelSettings& parallel = own.parallel;
-  if (rank / parallel.tensor % (parallel.data * parallel.context) == 0) return own;
-  own.eval.path = "";
-  own.eval.every_steps = 0;
-  if (own.parallel.zero_stage == 0) own.checkpoint.every_steps = 0;
+  const bool of_first = rank / parallel.tensor % (parallel.data * parallel.context) == 0;
+  const bool alone = engines_are_whole(settings);
+  if (!of_first || alone) {
+    own.eval.path = "";
+    own.eval.every_steps = 0;
+  }
+  if (!of_first && !alone && parallel.zero_stage == 0) own.checkpoint.every_steps = 0;
   return own;
 }
 

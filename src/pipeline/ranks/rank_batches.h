@@ -16,8 +16,9 @@
 namespace rl {
 
 // The settings of a rank's pipeline: files, evaluations and checkpoints are those of rank 0 alone.
-// Ranks that divide a model with it evaluate with it, and give it their pieces of a checkpoint. So
-// do all with their parts of the optimizer states, if they are divided.
+// Ranks that divide a model with it evaluate with it, unless each has an engine of its own, and
+// give it their pieces of a checkpoint. So do all with their parts of the optimizer states, if they
+// are divided. To a checkpoint all ranks come that generate for themselves, for one may have ended.
 Settings settings_of_rank(const Settings& settings, int rank);
 
 class RankBatches {

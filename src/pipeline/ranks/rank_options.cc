@@ -32,13 +32,19 @@ void require_same(std::string_view first, std::string_view other, size_t rank) {
   }
 }
 
+// How ranks divide models and engines, and what they send for it.
+bool is_layout(std::string_view key) {
+  return key.starts_with("parallel.") || key.starts_with("sync.") ||
+         key == "engine.tensor_parallel_size";
+}
+
 }  // namespace
 
 std::string shared_options(const OptionSet& options) {
   std::string text;
   for (size_t i = 0; i < option_count(); ++i) {
     const OptionInfo& info = option_at(i);
-    if (!info.affects_determinism && !std::string_view(info.key).starts_with("parallel.")) continue;
+    if (!info.affects_determinism && !is_layout(info.key)) continue;
     std::string value = options.get_text(info.key);
     std::ranges::replace(value, '\n', ' ');
     text += str(info.key, "=", value, "\n");

@@ -23,7 +23,7 @@ EngineSession::EngineSession(std::shared_ptr<LoadedModel> model, const Settings&
   });
   max_model_len_ = plan.max_model_len;
   engine_ = std::make_unique<EngineSet>(
-      model_->model(), plan.engine, plan.engine_memory(arena_.data()),
+      model_->model().rollout(), plan.engine, plan.engine_memory(arena_.data()),
       model_->has_tokenizer() ? &model_->tokenizer() : nullptr, &runtime.tracer());
   if (settings.engine.thread) {
     thread_ = std::make_unique<EngineThread>([this] { return serve(); }, runtime.cpus());

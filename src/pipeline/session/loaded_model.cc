@@ -10,6 +10,7 @@
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/config/runtime_options.h"
+#include "pipeline/plan/planner.h"
 #include "pipeline/ranks/shared_inputs.h"
 #include "pipeline/session/model_forward.h"
 #include "pipeline/session/run_rules.h"
@@ -18,7 +19,8 @@
 namespace rl {
 namespace {
 
-ModelOptions model_options(Runtime& runtime, const Settings& settings, const MemoryPlan& plan) {
+ModelOptions model_options(Runtime& runtime, const Settings& settings, const MemoryPlan& plan,
+                           PlanUse use) {
   ModelOptions m;
   m.tensor = runtime.tensor_ranks();
   m.split = tensor_split_from(settings, m.tensor.rank());
@@ -29,6 +31,7 @@ ModelOptions model_options(Runtime& runtime, const Settings& settings, const Mem
   m.block_size = kv.block_size;
   m.kv_dtype = kv.dtype;
   m.compute_copies = settings.model.compute_copies;
+  if (has_rollout_weights(settings, use)) m.rollout_bucket_bytes = settings.sync.bucket_bytes;
   return m;
 }
 
@@ -73,7 +76,7 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   loaded->load_tokenizer(*source);
   with_knobs(loaded->plan_, [&] {
     loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->compute(),
-                                             model_options(*runtime, settings, loaded->plan_));
+                                             model_options(*runtime, settings, loaded->plan_, use));
     if (use != PlanUse::kForward) return;
     loaded->forward_ = std::make_unique<ModelForward>(*loaded->model_, settings, loaded->plan_);
   });

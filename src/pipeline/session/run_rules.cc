@@ -127,8 +127,8 @@ void refuse_own_engine(const OptionSet& options, Violations& violations) {
   }
 }
 
-// Ranks draw their prompts from data.path. Those of parallel.data generate the groups of some
-// ordinals each, and none is replaced.
+// Ranks draw their prompts from data.path. Those of parallel.data, and all with engines of their
+// own, generate the groups of some ordinals each, and none is replaced.
 void refuse_with_ranks(const Settings& settings, Violations& violations) {
   const ParallelSettings& parallel = settings.parallel;
   const char* const axis = rank_axis_of(settings);
@@ -141,13 +141,25 @@ void refuse_with_ranks(const Settings& settings, Violations& violations) {
   if (rank_count_of(settings) > 1 && settings.data.path.empty()) {
     refuse("data.path", "data.path is empty: ranks draw their prompts from one file");
   }
-  if (parallel.data == 1 && parallel.context == 1) return;
+  const bool whole = engines_are_whole(settings);
+  if (parallel.data == 1 && parallel.context == 1 && !whole) return;
   if (settings.pipeline.filter != PipelineFilter::kNone) {
     refuse("pipeline.filter", "pipeline.filter would replace groups of one rank");
   }
   if (settings.pipeline.discard_zero_advantage) {
     refuse("pipeline.discard_zero_advantage",
            "pipeline.discard_zero_advantage would judge the groups of one rank alone");
+  }
+  if (!whole) return;
+  if (settings.eval.weights == EvalWeights::kEma) {
+    refuse("eval.weights",
+           "with engine.tensor_parallel_size = 1 rank 0 evaluates alone, and cannot publish "
+           "eval.weights = ema without the ranks that divide its model");
+  }
+  if (settings.checkpoint.metric.starts_with("eval/")) {
+    refuse("checkpoint.metric",
+           "with engine.tensor_parallel_size = 1 rank 0 evaluates alone, and the ranks that make a "
+           "checkpoint with it do not know checkpoint.metric");
   }
 }
 

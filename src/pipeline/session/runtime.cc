@@ -86,6 +86,10 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
   ranks_ = ranks_of(settings_, std::move(seams.run), seams.rank, fs_, std::move(seams.host_ranks));
 }
 
+DataRanks Runtime::rollout_ranks() {
+  return engines_are_whole(settings_) ? ranks_.data().of_run() : ranks_.data();
+}
+
 std::shared_ptr<Runtime> Runtime::make_rank(int rank) const {
   if (makes_own_runtimes(settings_)) {
     throw Error(Code::kFailedPrecondition,

@@ -64,6 +64,9 @@ class Runtime {
   // The ranks of the run. Another rank has the same options and services of the host.
   const RunRanks& ranks() const { return ranks_; }
   DataRanks data_ranks() { return ranks_.data(); }
+  // Those that generate samples for one batch, each of its own prompts: of ranks that generate
+  // together those with the same part of the model.
+  DataRanks rollout_ranks();
   TensorRanks tensor_ranks() { return ranks_.tensor(); }
   StageRanks stage_ranks() { return ranks_.stages(); }
   ContextRanks context_ranks() { return ranks_.context(); }

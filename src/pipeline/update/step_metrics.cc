@@ -129,6 +129,7 @@ MetricList traffic_metrics(const Traffic& traffic) {
   set("comm/activation_bytes", traffic.of(TrafficUse::kActivations).sent);
   set("comm/context_bytes", traffic.of(TrafficUse::kContext).sent);
   set("comm/tensor_bytes", traffic.of(TrafficUse::kTensor).sent);
+  set("comm/weight_bytes", traffic.of(TrafficUse::kWeights).sent);
   return out;
 }
 

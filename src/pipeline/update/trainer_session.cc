@@ -23,8 +23,8 @@ TrainerSession::TrainerSession(std::shared_ptr<LoadedModel> model, const Setting
     : model_(std::move(model)) {
   Runtime& runtime = model_->runtime();
   const MemoryPlan plan = model_->plan_session(settings, PlanUse::kTrain);
-  const uint64_t others = model_->model().arena_bytes() + plan.bytes_of("matmul workspace") +
-                          plan.bytes_of("engine workspace");
+  const uint64_t others = model_->model().arena_bytes() + plan.arena_bytes_of_role(kRolloutRole) +
+                          plan.bytes_of("matmul workspace") + plan.bytes_of("engine workspace");
   with_knobs(plan, [&] {
     require_room(runtime, "the trainer", plan.device_bytes() - others, plan.baseline_bytes);
     const ComputeLease lease(runtime, "making a trainer");
