@@ -131,6 +131,8 @@ class TransportAbi : public ::testing::Test {
     EXPECT_EQ(ended_, before + 1);
   }
   const char* text(int32_t field) const { return rl_error_text(error_, field, nullptr); }
+  // Of two pipelines whose messages the host moves, and two whose ranks are threads.
+  void expect_weights_of_threads();
 
   int ended_ = 0;
   const std::shared_ptr<PostOffice> office_ = std::make_shared<PostOffice>();
@@ -138,7 +140,7 @@ class TransportAbi : public ::testing::Test {
   rl_error* error_ = nullptr;
 };
 
-TEST_F(TransportAbi, RanksTrainToTheWeightsOfThreads) {
+void TransportAbi::expect_weights_of_threads() {
   set_two_steps(options_);
   std::vector<Rank> hosted(2), threads(2);
   for (uint32_t i = 0; i < 2; ++i) {
@@ -158,6 +160,16 @@ TEST_F(TransportAbi, RanksTrainToTheWeightsOfThreads) {
   EXPECT_EQ(hosted[0].digest, threads[0].digest);
   EXPECT_EQ(hosted[1].digest, threads[1].digest);
   EXPECT_GT(hosted[1].scored, 0);
+}
+
+TEST_F(TransportAbi, RanksTrainToTheWeightsOfThreads) { expect_weights_of_threads(); }
+
+// Each sends its keys and values to the next, and their gradients behind them.
+TEST_F(TransportAbi, RanksOfARingTrainToTheWeightsOfThreads) {
+  set(options_, "parallel.data", "1");
+  set(options_, "parallel.context", "2");
+  set(options_, "parallel.context_kind", "ring");
+  expect_weights_of_threads();
 }
 
 // The pipeline of one rank alone, and the error that ends it.
