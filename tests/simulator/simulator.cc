@@ -184,6 +184,7 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
 
   // RolloutPort
   FlowGroups groups() override {
+    host_acts();
     schedule_.look();
     FlowGroups out = store_.board().waiting_groups();
     if (options_.bug == Bug::kIgnoresSlowGroups && chooses_batch_) out.unfinished.clear();
@@ -502,6 +503,13 @@ class World final : public RolloutPort, public UpdatePort, public WaitPort {
   }
 
   // The host gives the scores that are due.
+  // At any moment, so that one turn may look before and after it.
+  void host_acts() {
+    if (schedule_.replaying() || !dice_.one_in(8)) return;
+    now_ += dice_.below(kSecond / 8);
+    serve();
+  }
+
   void serve() {
     while (!scores_.empty() && scores_.begin()->first <= now_) {
       const uint64_t id = scores_.begin()->second;

@@ -26,7 +26,10 @@ void RunSchedule::input(ScheduledKind kind, std::vector<uint64_t> numbers, std::
 void RunSchedule::look() {
   if (reader_ != nullptr && !halts()) {
     next_outcome();
-    for (const Pending& input : std::exchange(pending_, {})) apply(input.event, input.index);
+    for (const Pending& input : std::exchange(pending_, {})) {
+      apply(input.event, input.index);
+      applied_ = true;
+    }
     find_end();
   }
   ++looks_;
@@ -102,6 +105,7 @@ bool RunSchedule::stops(bool requested) {
 
 void RunSchedule::check_waiting() {
   if (reader_ == nullptr || halts() || ended_ || !pending_.empty()) return;
+  if (std::exchange(applied_, false)) return;  // the recorded run looked again as well
   const ScheduledEvent* const next = next_outcome();
   if (next == nullptr || is_input(*next) || next->kind < ScheduledKind::kDraw) return;
   if (pending_.empty()) diverge(reader_->index(), describe(*next), "a run that waits");
@@ -109,6 +113,7 @@ void RunSchedule::check_waiting() {
 
 std::string RunSchedule::resume(std::vector<uint64_t> numbers, std::string options) {
   looks_ = 0;
+  applied_ = false;
   pending_.clear();
   if (reader_ == nullptr) {
     note(ScheduledKind::kResume, std::move(numbers), std::move(options));

@@ -43,7 +43,8 @@ class RunSchedule {
   std::optional<ScheduledEvent> take(ScheduledKind kind);
   // Whether the loop stops here: the host has requested it, a record says so, or it ends here.
   bool stops(bool requested);
-  // Replays only: nothing is left to do before an input. Error(kIncompatible) if none comes.
+  // Replays only: nothing is left to do before an input. Error(kIncompatible) if none comes, unless
+  // one came since the last wait: then a part of what the loop read is from before it.
   void check_waiting();
 
   // The replay has come to the end of its record, or to where the run was resumed.
@@ -84,6 +85,7 @@ class RunSchedule {
   bool keeps_inputs_ = false;
   std::vector<ScheduledEvent> kept_;
   uint64_t looks_ = 0;
+  bool applied_ = false;  // inputs, since the last wait
   bool used_up_ = false, resumes_ = false, stopped_ = false, ended_ = false;
 };
 
