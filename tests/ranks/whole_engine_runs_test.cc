@@ -148,12 +148,8 @@ TEST(WholeEngineRuns, ThePlanIsWhatARankHolds) {
              Texts{"model.path=" +
                    write_random_llama(dir.file("deep"), {.hidden = 64, .layers = 3, .heads = 4})}));
     run_pipelines(with(o, layout), [&](Rig& rig, int) {
-      Runtime& runtime = rig.runtime();
-      const PlanModels models = plan_models(runtime.options(), rig.model().config(), real_fs(),
-                                            PlanUse::kPipeline, runtime.stage_ranks().rank());
-      const MemoryPlan plan =
-          plan_memory(runtime.options(), models, PlanUse::kPipeline, runtime.num_threads());
-      EXPECT_EQ(live(runtime), planned(plan));
+      const MemoryPlan& plan = rig.pipeline().plan();
+      EXPECT_EQ(live(rig.runtime()), planned(plan));
       EXPECT_LE(plan.bytes_of(kPublicationBuffer), uint64_t{64} << 10);
       EXPECT_GT(plan.bytes_of(kPublicationBuffer), 0u);
     });
@@ -321,7 +317,8 @@ TEST(WholeEngineRuns, WhatOneRankWouldJudgeOrChangeAloneIsRefused) {
       {{"pipeline.filter=mean", "pipeline.filter_low=0.2"}, "pipeline.filter"},
       {{"pipeline.discard_zero_advantage=true"}, "pipeline.discard_zero_advantage"},
       {{"eval.weights=ema", "optimizer.ema=0.9", "eval.every_steps=1"}, "eval.weights"},
-      {{"checkpoint.metric=eval/rewards/mean", "checkpoint.keep_best=1", "eval.every_steps=1"},
+      {{"checkpoint.metric=eval/rewards/mean", "checkpoint.keep_best=1", "checkpoint.keep_last=1",
+        "eval.every_steps=1"},
        "checkpoint.metric"}};
   for (const auto& [assignments, key] : cases) {
     SCOPED_TRACE(key);
