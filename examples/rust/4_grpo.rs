@@ -486,8 +486,7 @@ fn run() -> Result<ExitCode> {
     }
 
     // Check.
-    // In a ring log-probs differ a little.
-    let divided = options.get_i64("parallel.context")? > 1;
+    let divided = options.get_i64("parallel.context")? > 1; // log-probs in a ring differ a little
     let mut good = (r.stopping || !missing) && (r.logprob_diff == 0.0 || divided);
     if !good {
         eprintln!("4_grpo: steps are missing or log-probs differ");

@@ -135,6 +135,15 @@ TEST(WholeEngineRuns, EveryHostRepliesToItsSamples) {
   for (const RankRun& rank : ranks) EXPECT_GT(rank.log.num_turns, 0);
 }
 
+// The plan is that of the stage with most layers.
+void expect_at_most(const Arenas& held, const Arenas& plan) {
+  ASSERT_EQ(held.size(), plan.size());
+  for (size_t i = 0; i < held.size(); ++i) {
+    EXPECT_EQ(std::get<std::string>(held[i]), std::get<std::string>(plan[i]));
+    EXPECT_LE(std::get<uint64_t>(held[i]), std::get<uint64_t>(plan[i])) << i;
+  }
+}
+
 // Weights of engines, the buffer and all else that a rank holds.
 TEST(WholeEngineRuns, ThePlanIsWhatARankHolds) {
   for (const Texts& layout :
@@ -147,9 +156,14 @@ TEST(WholeEngineRuns, ThePlanIsWhatARankHolds) {
         with(tiny_options(dir),
              Texts{"model.path=" +
                    write_random_llama(dir.file("deep"), {.hidden = 64, .layers = 3, .heads = 4})}));
-    run_pipelines(with(o, layout), [&](Rig& rig, int) {
+    run_pipelines(with(o, layout), [&](Rig& rig, int rank) {
       const MemoryPlan& plan = rig.pipeline().plan();
-      EXPECT_EQ(live(rig.runtime()), planned(plan));
+      const Arenas held = live(rig.runtime()), most = planned(plan);
+      if (rank < 2) {
+        EXPECT_EQ(held, most);
+      } else {
+        expect_at_most(held, most);
+      }
       EXPECT_LE(plan.bytes_of(kPublicationBuffer), uint64_t{64} << 10);
       EXPECT_GT(plan.bytes_of(kPublicationBuffer), 0u);
     });
