@@ -6,15 +6,10 @@
 
 #include "core/error.h"
 #include "model/weight_pieces.h"
+#include "model/whole_tensors.h"
 
 namespace rl {
 namespace {
-
-ModelConfig with_parts(ModelConfig config, int64_t first, int64_t count) {
-  config.split.first = first;
-  config.split.count = count;
-  return config;
-}
 
 // How ranks divide a model, and the sizes of what they have of it.
 class Division {

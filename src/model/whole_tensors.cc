@@ -10,12 +10,6 @@
 namespace rl {
 namespace {
 
-ModelConfig with_parts(ModelConfig config, int64_t first, int64_t count) {
-  config.split.first = first;
-  config.split.count = count;
-  return config;
-}
-
 struct WantedRows {
   int64_t first, count, columns;
   std::span<float> out;
@@ -39,6 +33,12 @@ void read_piece(const Parameter& p, const WantedRows& wanted, PieceReader read) 
 }
 
 }  // namespace
+
+ModelConfig with_parts(ModelConfig config, int64_t first, int64_t count) {
+  config.split.first = first;
+  config.split.count = count;
+  return config;
+}
 
 void read_rows(const WeightLayout& layout, const TensorInfo& tensor, int64_t first_row,
                PieceReader read, std::span<float> out) {

@@ -12,6 +12,9 @@
 
 namespace rl {
 
+// Of a rank with `count` parts of the model, from part `first` on.
+ModelConfig with_parts(ModelConfig config, int64_t first, int64_t count);
+
 // Reads floats of a parameter from its element `first` on.
 using PieceReader = FunctionRef<void(const Parameter& piece, int64_t first, std::span<float> out)>;
 // Rows of a tensor, all of whose pieces are in the layout.

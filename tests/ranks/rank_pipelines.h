@@ -105,4 +105,23 @@ inline void expect_same_files(const std::string& one, const std::string& other) 
   }
 }
 
+// A stop of rank 1 whose deadline has passed when a step trains: no rank trains that step. The
+// advantages are the host's.
+inline void expect_a_step_given_up(const OptionSet& options) {
+  const std::vector<RankRun> ranks = run_pipelines(options, [](Rig& rig, int rank) {
+    rig.pipeline().set_custom_advantage(
+        [&rig, rank](const AlgoArrays& in, std::span<double> advantages) {
+          size_t t = 0;
+          for (size_t i = 0; i < in.lengths.size(); ++i) {
+            for (int32_t g = 0; g < in.lengths[i]; ++g) advantages[t++] = in.rewards[i] - 0.3;
+          }
+          if (rank == 1) rig.pipeline().stop(1);
+        });
+  });
+  for (const RankRun& rank : ranks) {
+    EXPECT_EQ(rank.log.end, Code::kDone);
+    EXPECT_TRUE(rank.log.steps.empty());
+  }
+}
+
 }  // namespace rl::testing

@@ -287,20 +287,7 @@ TEST(WholeEngineRuns, GiveAStepUpTogether) {
       with(options_with(dir, {"trainer.num_minibatches=4", "trainer.max_tokens_per_device=48",
                               "algo.advantage=custom"}),
            kTensor.divided));
-  const std::vector<RankRun> ranks = run_pipelines(o, [](Rig& rig, int rank) {
-    rig.pipeline().set_custom_advantage(
-        [&rig, rank](const AlgoArrays& in, std::span<double> advantages) {
-          size_t t = 0;
-          for (size_t i = 0; i < in.lengths.size(); ++i) {
-            for (int32_t g = 0; g < in.lengths[i]; ++g) advantages[t++] = in.rewards[i] - 0.3;
-          }
-          if (rank == 1) rig.pipeline().stop(1);
-        });
-  });
-  for (const RankRun& rank : ranks) {
-    EXPECT_EQ(rank.log.end, Code::kDone);
-    EXPECT_TRUE(rank.log.steps.empty());
-  }
+  expect_a_step_given_up(o);
 }
 
 TEST(WholeEngineRuns, EndWithTheRankThatIsDestroyed) {

@@ -1,8 +1,7 @@
 // What the checkpoints of a run take: a copy that a thread writes while the run goes on, and what
 // ranks that divide a model have of each other's parts meanwhile.
-#include <utility>
-
 #include "core/checked.h"
+#include "model/whole_tensors.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/config/runtime_options.h"
 #include "pipeline/plan/planner.h"
@@ -57,10 +56,9 @@ uint64_t Planner::gathered_bytes() const {
     bytes = bytes + CheckedU64(stored.states / ranks);
     return settings_.checkpoint.async ? bytes + CheckedU64(stored.states) : bytes;
   };
-  const auto whole = [&](ModelConfig config) {
-    config.split.first = 0;
-    config.split.count = config.split.parts;
-    return has_stages ? all_stages_of(std::move(config)) : config;
+  const auto whole = [&](const ModelConfig& config) {
+    const ModelConfig parts = with_parts(config, 0, config.split.parts);
+    return has_stages ? all_stages_of(parts) : parts;
   };
   const int64_t tokens = min_tokens();
   const StoredBytes policy = Trainer::stored_bytes(
