@@ -10,12 +10,16 @@
 
 namespace rl::testing {
 
-inline void score_unless_late(Pipeline& p, const SamplePtr& s) {
+// Unless its group was dropped before the reward came.
+inline void reward_unless_late(Pipeline& p, const SamplePtr& s, double reward) {
   try {
-    p.score(s->id, low_id_reward(*s));
+    p.score(s->id, reward);
   } catch (const Error& e) {
     EXPECT_EQ(e.code, Code::kLate) << e.message;
   }
+}
+inline void score_unless_late(Pipeline& p, const SamplePtr& s) {
+  reward_unless_late(p, s, low_id_reward(*s));
 }
 
 // Scores come late and in another order, from a thread of its own.

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "host_batch.h"
+#include "late_scorer.h"
 #include "rank_rig.h"
 #include "roles/role_rig.h"
 #include "scenarios.h"
@@ -24,6 +25,7 @@ using testing::Rig;
 using testing::RunLog;
 using testing::Scenario;
 using testing::scenarios;
+using testing::score_unless_late;
 
 struct Emitted {
   std::string run, event;
@@ -136,14 +138,6 @@ void serve_with_prefetched_prompts(std::vector<Emitted>& out) {
 // Advantages that no fp32 holds.
 void score_too_high(Pipeline& p, const SamplePtr& s) {
   p.score(s->id, s->slot % 2 == 0 ? 1e300 : -1e300);
-}
-
-void score_unless_late(Pipeline& p, const SamplePtr& s) {
-  try {
-    p.score(s->id, testing::low_id_reward(*s));
-  } catch (const Error& e) {
-    if (e.code != Code::kLate) throw;
-  }
 }
 
 // Groups are cancelled when weights are published, and the steps after that say so.

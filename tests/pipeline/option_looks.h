@@ -11,6 +11,7 @@
 
 #include "buffer/store_book.h"
 #include "host_batch.h"
+#include "late_scorer.h"
 #include "pipeline/config/run_options.h"
 #include "pipeline/schedule/schedule_file.h"
 #include "pipeline/session/buffer_session.h"
@@ -249,13 +250,7 @@ inline std::string interrupt_twice(const OptionSet& o) {
 // all sampled tokens carry loss, and whether groups were cancelled.
 inline std::string crossings(const OptionSet& o) {
   Rig rig(o);
-  rig.on_score = [](Pipeline& p, const SamplePtr& s) {
-    try {
-      p.score(s->id, low_id_reward(*s));
-    } catch (const Error& e) {
-      if (e.code != Code::kLate) throw;
-    }
-  };
+  rig.on_score = score_unless_late;
   const RunLog log = rig.start_and_serve();
   bool crossed = false, masked = false, cancelled = false;
   for (const SamplePtr& s : log.samples) {

@@ -4,6 +4,7 @@
 
 #include "buffer/buffer_file.h"
 #include "pipeline/session/buffer_session.h"
+#include "late_scorer.h"
 #include "replay_rig.h"
 #include "run_rig.h"
 #include "support/buffer_mutation.h"
@@ -115,11 +116,7 @@ TEST(Replay, DroppedAndZeroAdvantageGroupsCountAsInTheRun) {
     // Step 1 loses ordinal 1, step 2 every group; the rewards of even ordinals are all equal.
     const bool lost = s->ordinal == 1 || (s->ordinal >= 4 && s->ordinal < 8);
     if (lost && s->slot == 2) return p.fail(s->id, "no verdict");
-    try {
-      p.score(s->id, s->ordinal % 2 == 0 ? 0.5 : low_id_reward(*s));
-    } catch (const Error& e) {
-      EXPECT_EQ(e.code, Code::kLate);
-    }
+    testing::reward_unless_late(p, s, s->ordinal % 2 == 0 ? 0.5 : low_id_reward(*s));
   };
   rig.start_and_serve();
   EXPECT_EQ(rig.pipeline().status().ledger.prompts_trained, 7);

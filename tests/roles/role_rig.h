@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "../pipeline/late_scorer.h"
 #include "../pipeline/run_rig.h"
 
 namespace rl::testing {
@@ -61,7 +62,10 @@ inline OptionSet train_options(const TempDir& dir, const std::vector<std::string
 // A pipeline that generates until it ends, or is stopped.
 class RolloutRun {
  public:
-  explicit RolloutRun(const OptionSet& options) : rig(options) {}
+  // Its end drops the groups in work, whichever of their samples the host holds.
+  explicit RolloutRun(const OptionSet& options) : rig(options) {
+    rig.on_score = score_unless_late;
+  }
   ~RolloutRun() { end(); }
 
   void start() {

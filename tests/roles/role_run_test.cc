@@ -162,7 +162,7 @@ TEST(RoleRun, ARolloutThatStartsAgainDrawsWhatNoTrainerHas) {
     int scored = 0;
     killed.rig.on_score = [&](Pipeline& p, const SamplePtr& s) {
       if (++scored == 3) return void(p.stop(0));  // the second group is lost
-      p.score(s->id, testing::low_id_reward(*s));
+      testing::score_unless_late(p, s);
     };
     killed.start();
     killed.wait();
@@ -180,7 +180,7 @@ TEST(RoleRun, TheTrainerFiltersAndTheGroupsAreReplaced) {
   RolloutRun generating(rollout_options(dir, kOnPolicyRollout));
   // Every third group has equal rewards.
   generating.rig.on_score = [](Pipeline& p, const SamplePtr& s) {
-    p.score(s->id, s->ordinal % 3 == 0 ? 0.5 : static_cast<double>(s->slot));
+    testing::reward_unless_late(p, s, s->ordinal % 3 == 0 ? 0.5 : static_cast<double>(s->slot));
   };
   Rig training(train);
   generating.start();
@@ -199,7 +199,7 @@ TEST(RoleRun, ARewardThatFailsIsReplacedByAnotherPrompt) {
     if (s->ordinal == 1) {
       if (s->slot == 0) p.fail(s->id, "no");
     } else {
-      p.score(s->id, testing::low_id_reward(*s));
+      testing::score_unless_late(p, s);
     }
   };
   Rig training(train_options(dir, kOnPolicy));
