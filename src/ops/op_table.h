@@ -50,6 +50,7 @@ class Compute;
   OP(read_floats, ReadFloatsArgs)                      \
   OP(pack_rows, PackRowsArgs)                          \
   OP(pack_columns, PackColumnsArgs)                    \
+  OP(unpack_rows, UnpackRowsArgs)                      \
   OP(prepare_gradient, PrepareGradientArgs)            \
   OP(zero_floats, ZeroFloatsArgs)                      \
   OP(copy_bytes, CopyBytesArgs)                        \

@@ -55,6 +55,13 @@ struct PackColumnsArgs {
   const float* w;
 };
 
+// The rows of a matrix that pack_rows() has packed, as products read them: each value of W rounded
+// to the compute dtype. Packed again they have the same bytes, also by pack_columns().
+struct UnpackRowsArgs {
+  const PackedMatrix& from;
+  float* rows;  // (n, k)
+};
+
 // Makes every kernel that gradients [n, k] will need, so that no step makes one.
 struct PrepareGradientArgs {
   int64_t n, k;

@@ -106,6 +106,24 @@ TEST_P(WeightsTwins, ColumnsArePacked) {
   }
 }
 
+TEST_P(WeightsTwins, PackedRowsAreUnpacked) {
+  for (const Matrix& m : matrices()) {
+    const PackedShape shape = plan(m.n, m.k, m.cut);
+    const std::vector<float> values = random_values(m.n * m.k, 5);
+    OnBoth<float> w(values), rows(std::vector<float>(values.size(), -1.0f));
+    OnBoth<std::byte> bytes = bytes_of(shape);
+    devices_.run([&](Compute& compute, auto at) {
+      PackedMatrix out;
+      pack_rows(compute, {shape, at(bytes), out, at(w), 0, nullptr, {}, 0});
+      unpack_rows(compute, {out, at(rows)});
+    });
+    expect_same(rows);
+    const std::vector<float> unpacked = rows.host();
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(unpacked[i], round_to(GetParam(), values[i])) << i;
+  }
+}
+
 TEST_P(WeightsTwins, RunsAreRead) {
   const std::vector<float> source = random_values(3000, 4);
   const auto copy = [&](int64_t from, std::span<float> out) {

@@ -118,6 +118,47 @@ TEST_P(Products, MatchTheOracleOnEdgeShapes) {
   }
 }
 
+// With two halves too, and each value is rounded once.
+TEST_P(Products, UnpackedRowsPackToTheSameBytes) {
+  for (const Shape s : {Shape{0, 16, 32, 256}, Shape{0, 33, 50, 16}, Shape{0, 100, 96, 32},
+                        Shape{0, 576, 320, 64}}) {
+    for (const int64_t parts : {1, 2}) {
+      if (s.n % 32 != 0 && parts == 2) continue;
+      SCOPED_TRACE(std::to_string(s.k) + " x " + std::to_string(s.n) + ", parts " +
+                   std::to_string(parts));
+      const auto w = random_values(s.n * s.k, 9);
+      const PackedShape shape = plan_packed({s.k, s.n, {parts}, s.width}, GetParam());
+      const auto ranges = [&](float* from, auto at) {
+        const int64_t first = shape.slices.first(at), count = shape.slices.size(at);
+        std::vector<Matmul::RowTarget> out;
+        for (int64_t p = 0; p < parts; ++p)
+          out.push_back({from + (p * s.n / parts + first / parts) * s.k, count / parts});
+        return out;
+      };
+      const auto pack = [&](std::vector<float> rows) {
+        Arena arena("packed", shape.bytes);
+        PackedMatrix packed;
+        matmul_->pack_rows(
+            shape, arena.data(),
+            [&](int64_t slice, int) {
+              std::vector<Matmul::RowRange> out;
+              for (const auto& part : ranges(rows.data(), slice))
+                out.push_back({part.w, part.count});
+              return out;
+            },
+            packed);
+        const std::vector<std::byte> bytes(arena.data(), arena.data() + shape.bytes);
+        std::vector<float> back(rows.size(), std::nanf(""));
+        matmul_->unpack_rows(packed, [&](int64_t slice) { return ranges(back.data(), slice); });
+        return std::pair(bytes, back);
+      };
+      const auto [bytes, rows] = pack(w);
+      for (size_t i = 0; i < w.size(); ++i) ASSERT_EQ(rows[i], round_to(GetParam(), w[i])) << i;
+      EXPECT_EQ(pack(rows).first, bytes);
+    }
+  }
+}
+
 TEST_P(Products, TwoRangesOfASliceStandSideBySide) {
   const int64_t k = 48, half = 32;
   const auto w = random_values(2 * half * k, 3), xf = random_values(2 * k, 4);

@@ -159,6 +159,10 @@ struct OpMemory {
     in_host(a.staging);
   }
   void at(const PackColumnsArgs& a) const { on_device(a.bytes, a.w); }
+  void at(const UnpackRowsArgs& a) const {
+    at(a.from);
+    on_device(a.rows);
+  }
   void at(const PrepareGradientArgs&) const {}
   void at(const ZeroFloatsArgs& a) const { on_device(a.to); }
   void at(const CopyBytesArgs&) const {}

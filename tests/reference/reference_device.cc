@@ -82,6 +82,14 @@ void pack_columns(Compute& compute, const PackColumnsArgs& a) {
       put(compute.dtype(), a.bytes, column * k + i, a.w[i * n + column]);
 }
 
+void unpack_rows(Compute& compute, const UnpackRowsArgs& a) {
+  const int64_t count = a.from.shape().slices.n * a.from.shape().k;
+  for (int64_t i = 0; i < count; ++i) {
+    const double value = get(compute.dtype(), a.from.data(), i);
+    a.rows[i] = static_cast<float>(value);
+  }
+}
+
 void read_floats(Compute&, const ReadFloatsArgs& a) {
   for (const FloatRun& run : a.runs) {
     if (a.read == nullptr)

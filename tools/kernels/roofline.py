@@ -54,6 +54,7 @@ COSTS = {
     "read_floats": ("the host's link", None),
     "pack_rows": ("F x C", (F * C * 6, 0)),
     "pack_columns": ("F x C", (F * C * 6, 0)),
+    "unpack_rows": ("F x C", (F * C * 6, 0)),
     "prepare_gradient": ("nothing to make", None),
     "zero_floats": ("1e9 floats", (FLOATS * 4, 0)),
     "copy_bytes": ("4e9 bytes", (FLOATS * 8, 0)),

@@ -82,6 +82,15 @@ class Matmul {
   void pack_rows(const PackedShape& shape, std::byte* bytes,
                  FunctionRef<std::vector<RowRange>(int64_t slice, int worker)> ranges,
                  PackedMatrix& out);
+  // Room for `count` rows of k floats each.
+  struct RowTarget {
+    float* w;
+    int64_t count;
+  };
+  // The way back: the columns of slice s, each a row of k values of the compute dtype, go to
+  // targets(s), in order.
+  void unpack_rows(const PackedMatrix& w,
+                   FunctionRef<std::vector<RowTarget>(int64_t slice)> targets);
   // Packs y = x W: w is [k, n] fp32, row-major (the backward form of a [k, n] weight).
   void pack_columns(const PackedShape& shape, std::byte* bytes, const float* w, PackedMatrix& out);
 

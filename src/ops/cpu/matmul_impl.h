@@ -53,6 +53,7 @@ struct Matmul::Impl {
   void execute(Kernel& kernel, int worker, const void* src, dnnl_memory_t weights, void* dst);
   void pack_slice(const PackedShape& shape, std::byte* bytes, int64_t slice,
                   const dnnl_memory_desc_t& from, const float* data, PackedMatrix& out);
+  void reorder(const OwnedMemory& source, const OwnedMemory& target);
   bool check_exactness();
   bool check_exactness(int64_t k);
   int64_t skinny_chunk(const PackedShape& shape);

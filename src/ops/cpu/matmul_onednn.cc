@@ -245,14 +245,43 @@ void Matmul::Impl::pack_slice(const PackedShape& shape, std::byte* bytes, int64_
                reinterpret_cast<bf16*>(bytes + shape.slice_offset[slice])});
     return;
   }
+  reorder(source, target);
+}
+
+void Matmul::Impl::reorder(const OwnedMemory& source, const OwnedMemory& target) {
+  const dnnl_memory_desc_t *from = nullptr, *to = nullptr;
+  RL_DNNL(dnnl_memory_get_memory_desc(source.value, &from));
+  RL_DNNL(dnnl_memory_get_memory_desc(target.value, &to));
   OwnedDesc desc;
-  RL_DNNL(dnnl_reorder_primitive_desc_create(&desc.value, &from, engine.value, to, engine.value,
+  RL_DNNL(dnnl_reorder_primitive_desc_create(&desc.value, from, engine.value, to, engine.value,
                                              nullptr));
-  OwnedPrimitive reorder;
-  RL_DNNL(dnnl_primitive_create(&reorder.value, desc.value));
+  OwnedPrimitive primitive;
+  RL_DNNL(dnnl_primitive_create(&primitive.value, desc.value));
   const std::array<dnnl_exec_arg_t, 2> list = {
       {{DNNL_ARG_FROM, source.value}, {DNNL_ARG_TO, target.value}}};
-  RL_DNNL(dnnl_primitive_execute(reorder.value, streams[0].value, 2, list.data()));
+  RL_DNNL(dnnl_primitive_execute(primitive.value, streams[0].value, 2, list.data()));
+}
+
+void Matmul::unpack_rows(const PackedMatrix& w,
+                         FunctionRef<std::vector<RowTarget>(int64_t slice)> targets) {
+  const PackedShape& shape = w.shape();
+  impl_->executor.parallel_for(shape.slices.count(), [&](int64_t slice, int worker) {
+    const std::vector<RowTarget> parts = targets(slice);
+    const int64_t width = shape.slices.size(slice);
+    const bool joined = parts.size() > 1;
+    RL_CHECK(!joined || width * shape.k <= kMaxJoinedFloats);
+    float* const rows = joined ? reinterpret_cast<float*>(impl_->pad(worker)) : parts[0].w;
+    const OneOmpThread one;
+    OwnedMemory target;
+    const dnnl_memory_desc_t plain = plain_desc(shape.k, width, 1, shape.k, dnnl_f32);
+    RL_DNNL(dnnl_memory_create(&target.value, &plain, impl_->engine.value, rows));
+    impl_->reorder(cpu_form(w).slices[static_cast<size_t>(slice)], target);
+    const float* next = rows;
+    for (const RowTarget& part : parts) {
+      if (joined) std::copy_n(next, part.count * shape.k, part.w);
+      next += part.count * shape.k;
+    }
+  });
 }
 
 void Matmul::pack_rows(const PackedShape& shape, std::byte* bytes,

@@ -10,6 +10,7 @@ namespace rl {
 namespace {
 
 using Range = Matmul::RowRange;
+using Target = Matmul::RowTarget;
 
 // The rows of W that a worker packs, in memory or read into the worker's staging buffer.
 class PackedRows {
@@ -65,6 +66,19 @@ void pack_rows(Compute& compute, const PackRowsArgs& a) {
 
 void pack_columns(Compute& compute, const PackColumnsArgs& a) {
   cpu_of(compute).matmul().pack_columns(a.shape, a.bytes, a.w, a.out);
+}
+
+void unpack_rows(Compute& compute, const UnpackRowsArgs& a) {
+  const PackedShape& shape = a.from.shape();
+  const ColumnSlices& slices = shape.slices;
+  const bool joined = shape.cut.parts == 2;
+  cpu_of(compute).matmul().unpack_rows(a.from, [&](int64_t slice) {
+    const int64_t first = slices.first(slice), count = slices.size(slice);
+    if (!joined) return std::vector<Target>{{a.rows + first * shape.k, count}};
+    float* const half = a.rows + slices.n / 2 * shape.k;
+    return std::vector<Target>{{a.rows + first / 2 * shape.k, count / 2},
+                               {half + first / 2 * shape.k, count / 2}};
+  });
 }
 
 void prepare_gradient(Compute& compute, const PrepareGradientArgs& a) {

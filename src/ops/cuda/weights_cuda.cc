@@ -8,6 +8,7 @@
 #include "ops/cuda/cuda_compute.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/kernels/rows/packing_kernels.h"
+#include "ops/cuda/kernels/rows/rounded_sum_kernels.h"
 
 namespace rl::cuda {
 namespace {
@@ -92,6 +93,17 @@ void pack_columns(Compute& compute, const PackColumnsArgs& a) {
   CudaCompute& gpu = cuda_of(compute);
   a.out.bind(a.shape, a.bytes);
   round_transposed(gpu.stream(), {a.w, a.bytes, gpu.dtype(), a.shape.k, a.shape.slices.n});
+}
+
+void unpack_rows(Compute& compute, const UnpackRowsArgs& a) {
+  const PackedShape& shape = a.from.shape();
+  const int64_t count = shape.slices.n * shape.k;
+  CudaCompute& gpu = cuda_of(compute);
+  if (gpu.dtype() == Dtype::kBf16) {
+    const auto* const values = reinterpret_cast<const uint16_t*>(a.from.data());
+    return widen_bf16(gpu.stream(), {values, a.rows, count});
+  }
+  copy_within(gpu, a.from.data(), a.rows, static_cast<uint64_t>(count) * sizeof(float));
 }
 
 void zero_floats(Compute& compute, const ZeroFloatsArgs& a) {
