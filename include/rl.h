@@ -650,8 +650,14 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * With parallel.zero_stage above 0 each rank has a part of the optimizer states, so rl_trainer_save
  * is a call that the ranks make together too: rank 0 writes, the others give it their parts, and
  * all return the same path. Pipelines do so for the checkpoints of checkpoint.every_steps;
- * rl_pipeline_checkpoint is RL_UNSUPPORTED then, and so is rl_trainer_backward at stage 2, where no
- * rank has all gradients.
+ * rl_pipeline_checkpoint is RL_UNSUPPORTED then, and from stage 2 on so is rl_trainer_backward, as
+ * no rank has all gradients. At stage 3 a rank has the fp32 weights of some matrices alone.
+ * rl_model_save, what saves a critic, and rl_trainer_load are then calls that the ranks make
+ * together too. Rank 0 writes what they save, which is RL_BUSY while a pipeline runs. A checkpoint
+ * that one rank cannot load is RL_FAILED_PRECONDITION on the others, which name it, and another one
+ * than that of rank 0 is RL_INCOMPATIBLE on all. rl_model_digest is of a rank's weights.
+ * RL_UNSUPPORTED, with the key parallel.zero_stage, are rl_model_weight for a matrix of a layer,
+ * rl_model_set_weights, and level 2 of rl_engine_sleep.
  *
  * With comm.backend = gloo each rank is a process: it creates its runtime with a comm.rank of its
  * own, which returns when all have met at comm.rendezvous, and there is no rl_runtime_create_rank.
@@ -1777,7 +1783,8 @@ RL_API rl_status rl_engine_abort_request(rl_engine* engine, uint64_t sample_id, 
  * their KV is recomputed after the wake, which changes no sample. Requests are queued, but calls
  * that would compute are RL_FAILED_PRECONDITION. A level not above the present one has no effect.
  * RL_OUT_OF_RANGE for other levels, RL_BUSY while something computes; at level 2 also while other
- * engines have requests on the model or a pipeline runs on it. Thread: any. */
+ * engines have requests on the model or a pipeline runs on it, and RL_UNSUPPORTED where ranks have
+ * parts of the master weights (parallel.zero_stage 3). Thread: any. */
 RL_API rl_status rl_engine_sleep(rl_engine* engine, int32_t level, rl_error** err);
 
 /* Wakes the engine: reserves its memory again, weights first. No effect when it is awake. RL_BUSY

@@ -77,11 +77,10 @@ void require_numbers(const Values& values, const char* call) {
 // One call of a collective: its name for errors, its deadline and the messages of a step.
 class Group::Call {
  public:
-  Call(Group& group, Collective collective, TrafficUse use)
+  Call(Group& group, const TrafficCounter::Kind& kind)
       : group_(group),
-        collective_(collective),
-        use_(use),
-        what_(str(collective_name(collective), " on axis ", group.axis_)),
+        kind_(kind),
+        what_(str(collective_name(kind.call), " on axis ", group.axis_)),
         deadline_ns_(deadline_after(group.options_.timeout_ns)) {}
 
   void send(int to, std::span<const std::byte> bytes) {
@@ -106,15 +105,14 @@ class Group::Call {
 
  private:
   Exchange exchange() const { return {group_.channel_, what_, out_, in_, deadline_ns_}; }
-  void count() { group_.traffic_->add(collective_, use_, {bytes_of(out_), bytes_of(in_)}); }
+  void count() { group_.traffic_->add(kind_, {bytes_of(out_), bytes_of(in_)}); }
   void clear() {
     out_.clear();
     in_.clear();
   }
 
   Group& group_;
-  Collective collective_;
-  TrafficUse use_;
+  const TrafficCounter::Kind kind_;
   std::string what_;
   int64_t deadline_ns_;
   std::vector<Outgoing> out_;
@@ -328,19 +326,19 @@ void Group::barrier() {
        }});
 }
 
-void Group::run_as(const Job& job, TrafficUse use) {
-  Call call(*this, job.collective, use);
+void Group::run_as(const Job& job, TrafficUse use, bool started) {
+  Call call(*this, {job.collective, use, started});
   run_checked(options_.memory, [&] { job.run(call); });
 }
 
 void Group::run(const Job& job) {
   if (started_ != nullptr) started_->drain();
-  run_as(job, use_);
+  run_as(job, use_, false);
 }
 
 StartedCall Group::start(Job job) {
   if (started_ == nullptr) started_ = std::make_unique<CallQueue>();
-  return started_->start([this, job = std::move(job), use = use_] { run_as(job, use); });
+  return started_->start([this, job = std::move(job), use = use_] { run_as(job, use, true); });
 }
 
 void Group::all_reduce(const Values& values, Reduction reduction) {

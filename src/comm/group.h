@@ -118,7 +118,7 @@ class Group {
   // Runs it here, after those that were started.
   void run(const Job& job);
   StartedCall start(Job job);
-  void run_as(const Job& job, TrafficUse use);
+  void run_as(const Job& job, TrafficUse use, bool started);
 
   // Values, and which of them each rank reduces.
   struct Reduce {

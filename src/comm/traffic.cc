@@ -30,6 +30,7 @@ TrafficBytes Traffic::total() const {
 Traffic& Traffic::operator+=(const Traffic& other) {
   for (size_t i = 0; i < kNumCollectives; ++i) by_call[i] += other.by_call[i];
   for (size_t i = 0; i < kNumTrafficUses; ++i) by_use[i] += other.by_use[i];
+  overlapped += other.overlapped;
   return *this;
 }
 
@@ -37,13 +38,15 @@ Traffic Traffic::operator-(const Traffic& before) const {
   Traffic out;
   for (size_t i = 0; i < kNumCollectives; ++i) out.by_call[i] = by_call[i] - before.by_call[i];
   for (size_t i = 0; i < kNumTrafficUses; ++i) out.by_use[i] = by_use[i] - before.by_use[i];
+  out.overlapped = overlapped - before.overlapped;
   return out;
 }
 
-void TrafficCounter::add(Collective call, TrafficUse use, const TrafficBytes& bytes) {
+void TrafficCounter::add(const Kind& kind, const TrafficBytes& bytes) {
   const std::lock_guard lock(mutex_);
-  traffic_.by_call[static_cast<size_t>(call)] += bytes;
-  traffic_.by_use[static_cast<size_t>(use)] += bytes;
+  traffic_.by_call[static_cast<size_t>(kind.call)] += bytes;
+  traffic_.by_use[static_cast<size_t>(kind.use)] += bytes;
+  if (kind.started) traffic_.overlapped += bytes;
 }
 
 Traffic TrafficCounter::now() const {

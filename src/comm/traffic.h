@@ -46,6 +46,7 @@ struct TrafficBytes {
 struct Traffic {
   std::array<TrafficBytes, kNumCollectives> by_call = {};
   std::array<TrafficBytes, kNumTrafficUses> by_use = {};
+  TrafficBytes overlapped = {};  // of calls that were started: the rank computed meanwhile
 
   const TrafficBytes& of(Collective call) const { return by_call[static_cast<size_t>(call)]; }
   const TrafficBytes& of(TrafficUse use) const { return by_use[static_cast<size_t>(use)]; }
@@ -57,7 +58,12 @@ struct Traffic {
 // Counted on any thread, of messages that have come and gone.
 class TrafficCounter {
  public:
-  void add(Collective call, TrafficUse use, const TrafficBytes& bytes);
+  struct Kind {
+    Collective call;
+    TrafficUse use;
+    bool started;
+  };
+  void add(const Kind& kind, const TrafficBytes& bytes);
   Traffic now() const;
 
  private:

@@ -41,6 +41,7 @@ class BackwardPass {
       recompute(l);
       mlp_half(l);
       attention_half(l);
+      if (args_.layer_done != nullptr) (*args_.layer_done)(l);
       fetch_input(saved_.layers[static_cast<size_t>(l)]);
     }
     if (!config_.has_embedding()) return model_.stage_ranks().start_gradient(dx());
@@ -68,7 +69,7 @@ class BackwardPass {
     at >= 0 ? args_.grads.add(at, size, add) : add(nullptr);
   }
   RowNorm norm(int64_t weight) const {
-    return {model_.master() + weight, config_.rms_eps, config_.norm_weight};
+    return {model_.held_masters().at(weight), config_.rms_eps, config_.norm_weight};
   }
   void zero(float* x, int64_t rows) { zero_floats(compute_, {x, rows * hidden_}); }
 

@@ -14,9 +14,7 @@ uint64_t layer_bytes(const PackedShapes::Layer& l) {
   return l.qkv.bytes + l.o.bytes + l.gate_up.bytes + l.down.bytes;
 }
 
-}  // namespace
-
-uint64_t BackwardWeights::bytes(const PackedShapes& backward, BackwardPacking packing) {
+uint64_t held_bytes(const PackedShapes& backward, BackwardPacking packing) {
   if (packing == BackwardPacking::kResident) return packed_bytes(backward);
   uint64_t most = 0;
   for (const PackedShape& part : backward.head_parts) most = std::max(most, part.bytes);
@@ -26,12 +24,30 @@ uint64_t BackwardWeights::bytes(const PackedShapes& backward, BackwardPacking pa
   return most;
 }
 
+// Of the largest matrix whose masters the ranks divide; every rank has such room.
+int64_t largest_divided(const Model& model) {
+  int64_t most = 0;
+  for (const LayerMatrix& m : model.layout().layer_matrices()) {
+    if (model.held_masters().divides(m.master)) most = std::max(most, m.size);
+  }
+  return most;
+}
+
+}  // namespace
+
+uint64_t BackwardWeights::bytes(const PackedShapes& backward, BackwardPacking packing,
+                                int64_t largest) {
+  const uint64_t room = static_cast<uint64_t>(largest) * sizeof(float);
+  return held_bytes(backward, packing) + room;
+}
+
 BackwardWeights::BackwardWeights(const Model& model, BackwardPacking packing)
     : model_(model),
       packing_(packing),
       shapes_(model.backward_shapes()),
-      arena_("packed weights, backward", bytes(shapes_, packing), Touch::kLater,
-             model.compute().memory()),
+      packed_bytes_(held_bytes(shapes_, packing)),
+      arena_("packed weights, backward", bytes(shapes_, packing, largest_divided(model)),
+             Touch::kLater, model.compute().memory()),
       layers_(static_cast<size_t>(model.config().layers * shapes_.parts)),
       head_parts_(rl::head_parts(model.compute().device(), model.config())),
       head_(shapes_.head_parts.size()) {}
@@ -66,26 +82,32 @@ bool BackwardWeights::must_pack(int64_t what) {
 
 std::byte* BackwardWeights::pack_layer(int64_t l, std::byte* to) {
   const PackedShapes::Layer& shape = shapes_.layers[static_cast<size_t>(l)];
-  const auto pack = [&](const PackedShape& s, int64_t offset, PackedMatrix& matrix) {
-    pack_columns(model_.compute(), {s, to, matrix, model_.master() + offset});
+  const auto pack = [&](const PackedShape& s, int64_t offset, const PackedMatrix& forward,
+                        PackedMatrix& matrix) {
+    pack_columns(model_.compute(), {s, to, matrix, rows(offset, forward)});
     to += s.bytes;
   };
   for (int64_t part = 0; part < shapes_.parts; ++part) {
     const LayerOffsets& at = model_.layout().layer(l, part);
+    const PackedLayer& forward = model_.trained().packed().layer(l, part);
     PackedLayer& out = layers_[static_cast<size_t>(l * shapes_.parts + part)];
-    pack(shape.qkv, at.qkv, out.qkv);
-    pack(shape.o, at.o, out.o);
-    pack(shape.gate_up, at.gate_up, out.gate_up);
-    pack(shape.down, at.down, out.down);
+    pack(shape.qkv, at.qkv, forward.qkv, out.qkv);
+    pack(shape.o, at.o, forward.o, out.o);
+    pack(shape.gate_up, at.gate_up, forward.gate_up, out.gate_up);
+    pack(shape.down, at.down, forward.down, out.down);
   }
   return to;
+}
+
+const float* BackwardWeights::rows(int64_t place, const PackedMatrix& packed) const {
+  return model_.rows(place, packed, arena_.at<float>(packed_bytes_));
 }
 
 void BackwardWeights::pack_head(int64_t part, std::byte* to) {
   const auto i = static_cast<size_t>(part);
   const int64_t first = head_parts_[i].first * model_.config().hidden;
   pack_columns(model_.compute(), {shapes_.head_parts[i], to, head_[i],
-                                  model_.master() + model_.layout().head() + first});
+                                  model_.held_masters().at(model_.layout().head()) + first});
 }
 
 void BackwardWeights::pack_all() {

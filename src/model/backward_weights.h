@@ -17,8 +17,8 @@ enum class BackwardPacking : uint8_t { kResident, kByLayer };
 
 class BackwardWeights {
  public:
-  // Bytes of the arena.
-  static uint64_t bytes(const PackedShapes& backward, BackwardPacking packing);
+  // Bytes of the arena. largest: floats of the largest matrix whose masters ranks divide; 0: none.
+  static uint64_t bytes(const PackedShapes& backward, BackwardPacking packing, int64_t largest);
 
   BackwardWeights(const Model& model, BackwardPacking packing);
 
@@ -37,6 +37,8 @@ class BackwardWeights {
  private:
   // All parts that the rank has; returns where they end.
   std::byte* pack_layer(int64_t l, std::byte* to);
+  // Of a matrix of the forward, in fp32 until the next call.
+  const float* rows(int64_t place, const PackedMatrix& packed) const;
   void pack_head(int64_t part, std::byte* to);
   bool must_pack(int64_t what);
   void pack_all();
@@ -46,7 +48,8 @@ class BackwardWeights {
   const Model& model_;
   const BackwardPacking packing_;
   const PackedShapes shapes_;
-  Arena arena_;
+  const uint64_t packed_bytes_;
+  Arena arena_;  // the packed bytes, then rows that are unpacked
   std::vector<PackedLayer> layers_;
   const std::vector<HeadPart> head_parts_;
   std::vector<PackedMatrix> head_;  // its parts

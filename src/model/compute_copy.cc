@@ -3,6 +3,7 @@
 #include "model/compute_copy.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/error.h"
 #include "ops/compute.h"
@@ -67,12 +68,12 @@ uint64_t ComputeCopy::borrowed_bytes(const ModelConfig& config, const PackedShap
 }
 
 ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
-                         const PackedShapes& shapes, const float* master, bool own_vectors,
+                         const PackedShapes& shapes, const MasterFloats& masters, bool own_vectors,
                          const ArenaPlace& place)
     : packed_(config, layout, shapes, place),
       own_("unpacked weights, copy", own_vectors ? vector_bytes(config) : 0, Touch::kLater, place) {
-  RL_CHECK(master != nullptr || own_vectors);
-  this->place(config, layout, master, own_vectors ? own_.at<float>(0) : nullptr);
+  RL_CHECK(!masters.empty() || own_vectors);
+  this->place(config, layout, masters, own_vectors ? own_.at<float>(0) : nullptr);
 }
 
 ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
@@ -80,15 +81,15 @@ ComputeCopy::ComputeCopy(const ModelConfig& config, const WeightLayout& layout,
     : packed_(config, layout, shapes, borrowed),
       in_host_(kWeightsInHost, borrowed_bytes(config, shapes), Touch::kLater, ledger),
       borrowed_(borrowed) {
-  place(config, layout, nullptr, reinterpret_cast<float*>(borrowed + vectors_offset(shapes)));
+  place(config, layout, {}, reinterpret_cast<float*>(borrowed + vectors_offset(shapes)));
 }
 
 // own: where the vectors are copied to; null: they stay in the masters.
-void ComputeCopy::place(const ModelConfig& config, const WeightLayout& layout, const float* master,
-                        float* own) {
+void ComputeCopy::place(const ModelConfig& config, const WeightLayout& layout,
+                        const MasterFloats& masters, float* own) {
   const int64_t step = std::max<int64_t>(1, kMoveFloats / config.hidden) * config.hidden;
   place_vectors(config, layout, vectors_, [&](int64_t offset, int64_t size, const float*& pointer) {
-    pointer = own != nullptr ? own : master + offset;
+    pointer = own != nullptr ? own : masters.at(offset);
     if (own == nullptr) return;
     for (int64_t i = 0; i < size; i += step) {
       moves_.push_back({offset + i, own + i, std::min(step, size - i)});
@@ -99,10 +100,22 @@ void ComputeCopy::place(const ModelConfig& config, const WeightLayout& layout, c
 
 void ComputeCopy::update(Compute& compute, const WeightFloats& weights) {
   packed_.pack(compute, weights);
+  update_vectors(compute, weights);
+}
+
+void ComputeCopy::update_from(Compute& compute, const ComputeCopy& other,
+                              const MasterFloats& masters, PackedWeights::RowsOf rows) {
+  packed_.pack_again(compute, other.packed_, rows);
+  update_vectors(compute, WeightFloats(masters));
+}
+
+void ComputeCopy::update_vectors(Compute& compute, const WeightFloats& weights) {
+  weights.await(std::numeric_limits<int64_t>::max());
   const auto read = [&](int64_t from, std::span<float> out) { weights.read(from, out); };
   const FloatReader reader = read;
-  const float* const masters = weights.masters();
-  read_floats(compute, {moves_, masters != nullptr ? nullptr : &reader, masters});
+  const bool reads = weights.from_file() || weights.masters().divided();
+  read_floats(compute,
+              {moves_, reads ? &reader : nullptr, reads ? nullptr : weights.masters().at(0)});
   if (borrowed_ != nullptr) copy_bytes(compute, {borrowed_, in_host_.data(), in_host_.bytes()});
 }
 

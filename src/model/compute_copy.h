@@ -31,10 +31,10 @@ struct WeightVectors {
 
 class ComputeCopy {
  public:
-  // master must outlive the copy. shapes: forward shapes. own_vectors: also copies what is not
-  // packed; required if master is null.
+  // masters must outlive the copy. shapes: forward shapes. own_vectors: also copies what is not
+  // packed; required if there are no masters.
   ComputeCopy(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
-              const float* master, bool own_vectors, const ArenaPlace& place);
+              const MasterFloats& masters, bool own_vectors, const ArenaPlace& place);
   // Without masters, in borrowed memory of borrowed_bytes(): others may write to it between the
   // forwards that read the copy, and bring() restores it from an arena in the host's memory.
   ComputeCopy(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
@@ -44,6 +44,11 @@ class ComputeCopy {
   // Loads the weights, from the masters or from a file. The caller ensures that nobody reads the
   // copy meanwhile.
   void update(Compute& compute, const WeightFloats& weights);
+  // After update() with divided masters: what the other ranks have packed.
+  void gather(const MasterCut& cut, const MasterRanks& ranks) { packed_.gather(cut, ranks); }
+  // Takes the weights of a copy of the same model, whose masters may be divided.
+  void update_from(Compute& compute, const ComputeCopy& other, const MasterFloats& masters,
+                   PackedWeights::RowsOf rows);
   // What is in borrowed memory is there again; no effect on a copy that has its own.
   void bring(Compute& compute);
   // Called before the copy is published. number: the model's releases so far.
@@ -72,8 +77,9 @@ class ComputeCopy {
 
  private:
   friend class WeightPin;
-  void place(const ModelConfig& config, const WeightLayout& layout, const float* master,
+  void place(const ModelConfig& config, const WeightLayout& layout, const MasterFloats& masters,
              float* own);
+  void update_vectors(Compute& compute, const WeightFloats& weights);
   PackedWeights packed_;
   Arena own_;      // of the vectors
   Arena in_host_;  // what borrowed memory gets

@@ -14,16 +14,17 @@ namespace {
 constexpr int64_t kLoadBytes = 1 << 20;  // of fp32 that are read at a time
 constexpr int64_t kMaxRopeBytes = int64_t{1} << 30;
 
-// Every parameter, in runs of whole rows.
-std::vector<FloatRun> cut_load(const WeightLayout& layout, float* master) {
+// Every parameter that the rank has, in runs of whole rows.
+std::vector<FloatRun> cut_load(const WeightLayout& layout, const MasterFloats& masters) {
   std::vector<FloatRun> runs;
   for (const Parameter& p : layout.parameters()) {
+    if (!masters.has(p.offset)) continue;
     const int64_t cols = p.shape.back(), rows = p.size / cols;
     const int64_t step =
         std::max<int64_t>(1, kLoadBytes / (cols * static_cast<int64_t>(sizeof(float))));
     for (int64_t r = 0; r < rows; r += step) {
       const int64_t from = p.offset + r * cols;
-      runs.push_back({from, master + from, std::min(step, rows - r) * cols});
+      runs.push_back({from, masters.at(from), std::min(step, rows - r) * cols});
     }
   }
   return runs;
@@ -67,8 +68,8 @@ void check_options(const ModelConfig& c, const ModelOptions& o, const Device& de
 
 }  // namespace
 
-uint64_t Model::master_bytes(const ModelConfig& config) {
-  return static_cast<uint64_t>(WeightLayout(config).total()) * sizeof(float);
+uint64_t Model::master_bytes(const ModelConfig& config, const MasterCut& cut) {
+  return static_cast<uint64_t>(cut.floats(WeightLayout(config).total())) * sizeof(float);
 }
 uint64_t Model::packed_forward_bytes(const Device& device, const ModelConfig& config,
                                      Dtype compute) {
@@ -87,16 +88,21 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
                      with_split(source.config(), options.split))),
       config_(with_stage(whole_config_, cut_, stages_.rank())),
       layout_(config_),
+      master_cut_(options.masters),
+      master_ranks_(options.master_ranks),
       compute_(compute),
       kv_format_{options.block_size, options.kv_dtype.value_or(compute_dtype())},
       max_positions_(options.max_positions ? options.max_positions : config_.max_position),
       slice_width_(options.slice_width),
-      master_("master weights", options.frozen ? 0 : master_bytes(config_), Touch::kLater,
-              compute.memory()) {
+      master_("master weights", options.frozen ? 0 : master_bytes(config_, master_cut_),
+              Touch::kLater, compute.memory()) {
   RL_CHECK(!options.frozen || options.compute_copies == 1);
   RL_CHECK(config_.split.ranks() == tensor_.size() && cut_.stages == stages_.size());
   RL_CHECK(options.frozen || (!options.filled_later && options.borrowed == nullptr));
   RL_CHECK(options.rollout_bucket_bytes == 0 || (!options.frozen && options.compute_copies == 1));
+  RL_CHECK(!master_cut_.divides() ||
+           (!options.frozen && options.compute_copies == 1 && !compute.has_own_memory() &&
+            master_cut_.ranks() == master_ranks_.size()));
   const bool apart = options.compute_copies > 1 || options.frozen;
   const PackedShapes shapes =
       plan_forward_shapes(compute.device(), config_, compute_dtype(), slice_width_);
@@ -104,8 +110,8 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
     copies_.push_back(options.borrowed != nullptr
                           ? std::make_unique<ComputeCopy>(config_, layout_, shapes,
                                                           options.borrowed, compute.ledger())
-                          : std::make_unique<ComputeCopy>(config_, layout_, shapes, master(), apart,
-                                                          compute.memory()));
+                          : std::make_unique<ComputeCopy>(config_, layout_, shapes, held_masters(),
+                                                          apart, compute.memory()));
   }
   trained_ = copies_.front().get();
   published_ = trained_;
@@ -116,7 +122,7 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
     if (!options.filled_later) trained_->update(compute_, WeightFloats(source, layout_));
   } else {
     load_masters(source);
-    trained_->update(compute_, WeightFloats(master()));
+    pack_loaded(source);
   }
   if (options.rollout_bucket_bytes != 0)
     rollout_ = std::make_unique<RolloutWeights>(source, *this, options);
@@ -129,7 +135,26 @@ void Model::load_masters(const WeightSource& source) {
   const WeightFloats weights(source, layout_);
   const auto read = [&](int64_t from, std::span<float> out) { weights.read(from, out); };
   const FloatReader reader = read;
-  read_floats(compute_, {cut_load(layout_, master()), &reader, nullptr});
+  read_floats(compute_, {cut_load(layout_, held_masters()), &reader, nullptr});
+}
+
+// Every rank reads the whole file, so divided masters need no other rank here.
+void Model::pack_loaded(const WeightSource& source) {
+  trained_->update(compute_, master_cut_.divides() ? WeightFloats(source, layout_)
+                                                   : WeightFloats(held_masters()));
+}
+
+MasterFloats Model::held_masters() const {
+  if (frozen()) return {};
+  const auto floats = static_cast<int64_t>(master_.bytes() / sizeof(float));
+  return {DeviceFloats(compute_, master_.at<float>(0), floats), master_cut_};
+}
+
+const float* Model::rows(int64_t place, const PackedMatrix& packed, float* scratch) const {
+  const MasterFloats masters = held_masters();
+  if (masters.has(place)) return masters.at(place);
+  unpack_rows(compute_, {packed, scratch});
+  return scratch;
 }
 
 void Model::publish() { publish_as(version() + 1); }
@@ -187,12 +212,13 @@ void Model::mark_masters_changed() {
   masters_changed_ = true;
 }
 
-void Model::repack() {
+void Model::repack(const MasterFloats::Await* await) {
   RL_CHECK(!frozen());
   ComputeCopy& next = next_packed();
   const Packing packing(*this, next);
   trained_ = &next;
-  trained_->update(compute_, WeightFloats(master()));
+  trained_->update(compute_, WeightFloats(held_masters(), await));
+  if (master_cut_.divides()) trained_->gather(master_cut_, master_ranks_);
   packed_dropped_ = masters_changed_ = false;
   ++num_packings_;
 }
@@ -200,8 +226,20 @@ void Model::repack() {
 void Model::copy_masters(const Model& from) {
   RL_CHECK(frozen() && !from.frozen() && from.layout_.total() == layout_.total());
   const Packing packing(*this, *trained_);
-  trained_->update(compute_, WeightFloats(from.master()));
+  from.master_cut_.divides() ? copy_packed(from)
+                             : trained_->update(compute_, WeightFloats(from.held_masters()));
   ++num_packings_;
+}
+
+void Model::copy_packed(const Model& from) {
+  int64_t largest = 0;
+  for (const LayerMatrix& m : layout_.layer_matrices()) largest = std::max(largest, m.size);
+  const Arena scratch("weights being read", static_cast<uint64_t>(largest) * sizeof(float),
+                      Touch::kLater, compute_.ledger());
+  trained_->update_from(compute_, from.trained(), from.held_masters(),
+                        [&](int64_t place, const PackedMatrix& packed) {
+                          return from.rows(place, packed, scratch.at<float>(0));
+                        });
 }
 
 void Model::fill(const WeightSource& source) {
@@ -222,6 +260,12 @@ void Model::replace_packed(uint64_t version, FunctionRef<void()> write) {
 // A published copy older than the masters cannot be recreated, so it stays.
 void Model::drop_packed() {
   RL_CHECK(!frozen());
+  if (master_cut_.divides()) {
+    throw Error(Code::kUnsupported,
+                "the packed weights cannot be dropped: with parallel.zero_stage = 3 no rank can "
+                "pack all of them again by itself")
+        .with_key("parallel.zero_stage");
+  }
   const std::lock_guard lock(pin_mutex_);
   const bool remade = trained_ == &published() && !masters_changed_;
   for (const auto& copy : copies_) require_unpinned(*copy);
@@ -233,7 +277,7 @@ void Model::drop_packed() {
 }
 
 void Model::restore_packed() {
-  if (packed_dropped_) trained_->update(compute_, WeightFloats(master()));
+  if (packed_dropped_) trained_->update(compute_, WeightFloats(held_masters()));
   packed_dropped_ = false;
 }
 
@@ -258,7 +302,8 @@ uint64_t Model::weight_digest() const {
   RL_CHECK(!frozen());
   Digest64 digest;
   for (const Parameter& p : layout_.parameters()) {
-    masters().part(p.offset, p.size).visit([&](std::span<const float> part) {
+    if (!held_masters().has(p.offset)) continue;
+    held_masters().part(p.offset, p.size).visit([&](std::span<const float> part) {
       digest.update(std::as_bytes(part));
     });
   }
@@ -269,6 +314,7 @@ void Model::save(FileSystem& fs, const std::string& dir, const SaveOptions& opti
   RL_CHECK(!frozen());
   const WholeTensors whole(*this);
   if (tensor_.rank() != 0 || stages_.rank() != 0) return;
+  if (master_cut_.divides() && master_ranks_.rank() != 0) return;
   save_hf_directory(
       fs, dir, whole_config_,
       [&](const TensorInfo& tensor, int64_t first_row, std::span<float> out) {

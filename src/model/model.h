@@ -23,6 +23,8 @@
 #include "formats/weight_source.h"
 #include "model/compute_copy.h"
 #include "model/kv_pool.h"
+#include "model/masters.h"
+#include "model/ranks/master_ranks.h"
 #include "model/ranks/stage_ranks.h"
 #include "model/ranks/tensor_ranks.h"
 #include "ops/compute.h"
@@ -46,6 +48,10 @@ struct ModelOptions {
   StageRanks stages = {};              // which have the others; as many as there are stages
   // Not 0: engines read all parts and stages (model/rollout_weights.h), which come in such buckets.
   uint64_t rollout_bucket_bytes = 0;
+  // Which masters this rank has of the layers' matrices, with one compute copy in memory of the
+  // host; and which ranks have the others.
+  MasterCut masters = {};
+  MasterRanks master_ranks = {};
 };
 
 class RolloutWeights;
@@ -87,10 +93,17 @@ class Model {
   // What was packed last. Differs from published() only between repack() and release().
   const ComputeCopy& trained() const { return *trained_; }
   int64_t num_compute_copies() const { return static_cast<int64_t>(copies_.size()); }
-  // In memory of the device; null if frozen.
-  float* master() const { return master_.data() ? master_.at<float>(0) : nullptr; }
-  // All of the layout's, for the host to read and write; the model is not frozen.
-  DeviceFloats masters() const { return {compute_, master(), layout_.total()}; }
+  // In memory of the device, all of the layout's; null if frozen. Not if ranks divide them.
+  float* master() const { return held_masters().empty() ? nullptr : held_masters().at(0); }
+  // The same, for the host to read and write; the model is not frozen.
+  DeviceFloats masters() const { return held_masters().part(0, layout_.total()); }
+  // Those that this rank has.
+  MasterFloats held_masters() const;
+  const MasterCut& master_cut() const { return master_cut_; }
+  const MasterRanks& master_ranks() const { return master_ranks_; }
+  // A matrix of a layer in fp32: its masters or, where another rank has them, what products read of
+  // its packed form, unpacked into scratch.
+  const float* rows(int64_t place, const PackedMatrix& packed, float* scratch) const;
 
   // Callable from any thread at any time.
   uint64_t version() const { return published().version(); }
@@ -99,9 +112,11 @@ class Model {
   // repack() and release(). Ranks that divide a model, of which engines read all parts, release it
   // together.
   void publish();
-  // Packs the masters; version() stays the same. kBusy if a reader has pinned the copy that is
+  // Packs the masters; version() stays the same. Ranks that divide them call it together, and so
+  // whatever calls it: publish(), publish_as(). kBusy if a reader has pinned the copy that is
   // written: with one copy the published one, with two the one published before it.
-  void repack();
+  // await: of masters that are still on their way; null: all are there.
+  void repack(const MasterFloats::Await* await = nullptr);
   // Throws the error that repack() would throw now because of a pin.
   void require_repackable() const;
   // Publishes what was packed last, as version() + 1 or as the given version.
@@ -116,8 +131,8 @@ class Model {
   // copy.
   void mark_masters_changed();
   bool masters_changed() const { return masters_changed_; }
-  // For a frozen model: takes the present masters of another one, or those of a file, of the same
-  // shape.
+  // For a frozen model: takes the present weights of another one, or those of a file, of the same
+  // shape. Masters that ranks divide are as they were packed last.
   void copy_masters(const Model& from);
   void fill(const WeightSource& source);
   // For one that was packed before: write() changes the bytes of its packed weights and vectors,
@@ -134,13 +149,13 @@ class Model {
   // excluded).
   uint64_t weight_digest() const;
 
-  // Saves a Hugging Face directory (atomically, see save_hf.h). Ranks that divide a model call it
-  // together, and the first of them writes it.
+  // Saves a Hugging Face directory (atomically, see save_hf.h). Ranks that divide a model or its
+  // masters call it together, and the first of them writes it.
   void save(FileSystem& fs, const std::string& dir, const SaveOptions& options) const;
 
   // Bytes of the arenas a Model will hold, from device and configuration alone. A frozen model has
   // ComputeCopy::vector_bytes instead of masters.
-  static uint64_t master_bytes(const ModelConfig& config);
+  static uint64_t master_bytes(const ModelConfig& config, const MasterCut& cut = {});
   static uint64_t packed_forward_bytes(const Device& device, const ModelConfig& config,
                                        Dtype compute);
   // Of a frozen model's weights.
@@ -151,6 +166,8 @@ class Model {
  private:
   class Packing;
   void load_masters(const WeightSource& source);
+  void pack_loaded(const WeightSource& source);
+  void copy_packed(const Model& from);
   ComputeCopy& next_packed() const;
   void require_unpinned(const ComputeCopy& copy) const;
 
@@ -159,6 +176,8 @@ class Model {
   const TensorRanks tensor_;
   const ModelConfig whole_config_, config_;
   WeightLayout layout_;
+  const MasterCut master_cut_;
+  const MasterRanks master_ranks_;
   Compute& compute_;
   const KvFormat kv_format_;
   int64_t max_positions_;

@@ -154,18 +154,70 @@ void PackedWeights::pack(Compute& compute, const WeightFloats& weights) {
   // Pages of the host come back when they are written.
   if (dropped_ && arena_.space() == MemorySpace::kDevice) arena_.commit();
   dropped_ = false;
-  const float* master = weights.masters();
-  const int64_t staging_floats = master ? 0 : largest_slice(shapes_);
+  const bool reads = weights.from_file();
+  const MasterFloats& masters = weights.masters();
+  const int64_t staging_floats = reads ? largest_slice(shapes_) : 0;
   const Arena staging("weights being read",
                       pack_staging_bytes(staging_floats, compute.num_threads()), Touch::kLater,
-                      master ? nullptr : compute.ledger());
+                      reads ? compute.ledger() : nullptr);
   const auto read = [&](int64_t from, std::span<float> out) { weights.read(from, out); };
   const FloatReader reader = read;
   const std::span<float> floats(staging.at<float>(0), staging.bytes() / sizeof(float));
   std::byte* next = data_;
   for_each_matrix([&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
-    pack_rows(compute, {shape, next, out, master ? master + offset : nullptr, offset,
-                        master ? nullptr : &reader, floats, staging_floats});
+    if (!masters.divides(offset)) weights.await(offset + shape.k * shape.slices.n);
+    if (reads || masters.has(offset)) {
+      pack_rows(compute, {shape, next, out, reads ? nullptr : masters.at(offset), offset,
+                          reads ? &reader : nullptr, floats, staging_floats});
+    }
+    next += shape.bytes;
+  });
+}
+
+// Neighbours in memory whose owners ascend go together, so all ranks give at the same time.
+void PackedWeights::gather(const MasterCut& cut, const MasterRanks& ranks) {
+  std::byte* next = data_;
+  std::byte* first = nullptr;
+  std::vector<uint64_t> bytes(static_cast<size_t>(ranks.size()));
+  int last_owner = 0;
+  const auto send = [&] {
+    if (first == nullptr) return;
+    Pieces pieces{{0}};
+    for (const uint64_t count : bytes) pieces.bounds.push_back(pieces.count() + count);
+    ranks.gather({first, static_cast<size_t>(pieces.count())}, pieces);
+    std::ranges::fill(bytes, 0);
+    first = nullptr;
+  };
+  for_each_matrix([&](const PackedShape& shape, int64_t offset, PackedMatrix&) {
+    const int owner = cut.owner(offset);
+    if (owner < last_owner) send();
+    if (owner >= 0) {
+      if (first == nullptr) first = next;
+      bytes[static_cast<size_t>(owner)] += shape.bytes;
+    }
+    last_owner = std::max(owner, 0);
+    next += shape.bytes;
+  });
+  send();
+}
+
+std::vector<const PackedMatrix*> PackedWeights::matrices() const {
+  std::vector<const PackedMatrix*> all;
+  for (const PackedLayer& layer : layers_) {
+    for (const PackedMatrix* m : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down})
+      all.push_back(m);
+  }
+  if (!config_.scalar_head && config_.has_head()) all.push_back(&head_);
+  return all;
+}
+
+void PackedWeights::pack_again(Compute& compute, const PackedWeights& from, RowsOf rows) {
+  const std::vector<const PackedMatrix*> matrices = from.matrices();
+  auto matrix = matrices.begin();
+  std::byte* next = data_;
+  for_each_matrix([&](const PackedShape& shape, int64_t offset, PackedMatrix& out) {
+    RL_CHECK(matrix != matrices.end());
+    pack_rows(compute, {shape, next, out, rows(offset, **matrix++), offset, nullptr, {}, 0});
     next += shape.bytes;
   });
 }

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "core/function_ref.h"
 #include "formats/vocabulary_cut.h"
+#include "model/ranks/master_ranks.h"
 #include "model/weight_floats.h"
 #include "ops/device.h"
 
@@ -62,8 +64,14 @@ class PackedWeights {
   // In memory of the caller: packed_bytes(shapes), 64-byte aligned.
   PackedWeights(const ModelConfig& config, const WeightLayout& layout, const PackedShapes& shapes,
                 std::byte* data);
-  // Packs everything from masters or from a file; called once per version.
+  // Packs everything from masters or from a file; called once per version. Of divided masters those
+  // that this rank has.
   void pack(Compute& compute, const WeightFloats& weights);
+  // Then the ranks give each other what each of them has packed; the bytes of all are alike.
+  void gather(const MasterCut& cut, const MasterRanks& ranks);
+  // Packs what others of the same matrices were packed from. rows: of such a matrix at this place.
+  using RowsOf = FunctionRef<const float*(int64_t place, const PackedMatrix& packed)>;
+  void pack_again(Compute& compute, const PackedWeights& from, RowsOf rows);
   // Of one of the parts that the rank has.
   const PackedLayer& layer(int64_t l, int64_t part = 0) const {
     return layers_[static_cast<size_t>(l * shapes_.parts + part)];
@@ -77,6 +85,7 @@ class PackedWeights {
  private:
   template <typename Pack>
   void for_each_matrix(const Pack& pack);
+  std::vector<const PackedMatrix*> matrices() const;
   const ModelConfig config_;
   const WeightLayout& layout_;
   PackedShapes shapes_;

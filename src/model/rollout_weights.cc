@@ -59,6 +59,8 @@ ModelOptions rollout_options(ModelOptions options, const TensorSplit& split) {
   options.tensor = {};
   options.cut = {};
   options.stages = {};
+  options.masters = {};
+  options.master_ranks = {};
   return options;
 }
 

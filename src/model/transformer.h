@@ -6,6 +6,7 @@
 // into the pool before attention reads it, so a chunk of a prompt, a single decode token and a
 // whole training sequence are the same case.
 #pragma once
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -201,12 +202,16 @@ class BackwardBuffers {
 };
 
 // What the backward needs besides the forward's buffers (which it reuses for recomputed values).
+using LayerDone = std::function<void(int64_t layer)>;
 struct BackwardArgs {
   BackwardWeights& packed;  // of the version the forward ran with
   GradientSink grads;       // of trained parameters; accumulated
   const float* d_hidden;  // (N, C) gradient of buffers.hidden; it may be scratch.d_normed. Null of
                           // a stage without a head, which gets its gradient from the next one
   const WeightLayout* layout = nullptr;  // what is trained; null: everything
+  // Called once the gradients of a layer are complete, and so those of all later ones and of the
+  // head; null: not.
+  const LayerDone* layer_done = nullptr;
 };
 // Each sequence of the batch, of all ranks that divide it, starts at position 0 or continues a
 // shared prefix, whose rows receive the gradients of all sequences that continue it. A stage that

@@ -16,7 +16,9 @@ WeightFloats::WeightFloats(const WeightSource& source, const WeightLayout& layou
 }
 
 void WeightFloats::read(int64_t offset, std::span<float> out) const {
-  RL_CHECK(masters_ == nullptr);
+  if (!from_file()) {
+    return masters_.part(offset, static_cast<int64_t>(out.size())).read(out);
+  }
   const std::vector<Parameter>& all = layout_->parameters();
   const auto after = [](int64_t at, const Parameter& p) { return at < p.offset; };
   auto p = std::upper_bound(all.begin(), all.end(), offset, after) - 1;

@@ -7,24 +7,33 @@
 #include <vector>
 
 #include "formats/weight_source.h"
+#include "model/masters.h"
 #include "model/weights.h"
 
 namespace rl {
 
 class WeightFloats {
  public:
-  explicit WeightFloats(const float* masters) : masters_(masters) {}
+  // await: called before masters are read, which all have then; null: they are there.
+  explicit WeightFloats(const MasterFloats& masters, const MasterFloats::Await* await = nullptr)
+      : masters_(masters), await_(await) {}
   // Reads from source, which must outlive this.
   WeightFloats(const WeightSource& source, const WeightLayout& layout);
 
-  // Null if the weights are read.
-  const float* masters() const { return masters_; }
-  // Reads weights from `offset` of the layout on, whole rows, from the file. Callable from any
-  // thread.
+  bool from_file() const { return source_ != nullptr; }
+  // Those in memory; none if they are read from a file.
+  const MasterFloats& masters() const { return masters_; }
+  // Returns once the masters before this place may be read, without those that one rank has.
+  void await(int64_t end) const {
+    if (await_ != nullptr) (*await_)(end);
+  }
+  // Reads weights from `offset` of the layout on, of a file whole rows; masters in memory of the
+  // host only. Callable from any thread.
   void read(int64_t offset, std::span<float> out) const;
 
  private:
-  const float* masters_ = nullptr;
+  MasterFloats masters_;
+  const MasterFloats::Await* await_ = nullptr;
   const WeightSource* source_ = nullptr;
   const WeightLayout* layout_ = nullptr;
   std::vector<int64_t> tensors_;  // index in the source, by parameter

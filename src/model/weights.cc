@@ -261,11 +261,49 @@ bool WeightLayout::is_copy(std::string_view parameter) const {
   return has_copies() && !stage_.first() && parameter.starts_with(kEmbeddingName);
 }
 
-int64_t WeightLayout::gradient_of(int64_t offset) const {
-  const auto before = [](const Parameter& p, int64_t at) { return p.offset < at; };
-  const auto p = std::lower_bound(parameters_.begin(), parameters_.end(), offset, before);
+size_t WeightLayout::index_at(int64_t offset) const {
+  const auto p = std::ranges::lower_bound(parameters_, offset, {}, &Parameter::offset);
   RL_CHECK(p != parameters_.end() && p->offset == offset);
-  return p->gradient;
+  return static_cast<size_t>(p - parameters_.begin());
+}
+
+int64_t WeightLayout::gradient_of(int64_t offset) const {
+  return parameters_[index_at(offset)].gradient;
+}
+
+std::vector<int64_t> WeightLayout::layer_gradients() const {
+  std::vector<int64_t> begins(layers_.size() / static_cast<size_t>(split_.count), gradient_total_);
+  for (const Parameter& p : parameters_) {
+    const int64_t layer = layer_of(p.name);
+    if (layer < 0 || !p.trainable() || p.gradient < sections_.back().gradient) continue;
+    int64_t& begin = begins[static_cast<size_t>(layer - stage_.first_layer)];
+    begin = std::min(begin, p.gradient);
+  }
+  for (size_t l = begins.size(); l-- > 1;) begins[l - 1] = std::min(begins[l - 1], begins[l]);
+  return begins;
+}
+
+std::vector<LayerMatrix> WeightLayout::layer_matrices() const {
+  std::vector<LayerMatrix> matrices;
+  const auto add = [&](int64_t offset, size_t parameters) {
+    LayerMatrix matrix{offset, 0, gradient_of(offset)};
+    const size_t first = index_at(offset);
+    for (size_t i = first; i < first + parameters; ++i) {
+      const Parameter& p = parameters_[i];
+      RL_CHECK(p.offset == offset + matrix.size);
+      if (!p.trainable()) matrix.gradient = -1;
+      matrix.size += p.size;
+    }
+    matrices.push_back(matrix);
+  };
+  for (const LayerOffsets& layer : layers_) {
+    add(layer.qkv, 3);
+    add(layer.o, 1);
+    add(layer.gate_up, 2);
+    add(layer.down, 1);
+  }
+  std::ranges::sort(matrices, {}, &LayerMatrix::master);
+  return matrices;
 }
 
 void WeightLayout::for_each_trained(int64_t offset, int64_t size,

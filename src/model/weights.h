@@ -53,6 +53,12 @@ struct LayerOffsets {
           mlp_out_norm = -1;  // norms of the attention and MLP outputs, before the residual
 };
 
+// A matrix of a layer as products read it: a parameter, or several that are fused.
+struct LayerMatrix {
+  int64_t master = 0, size = 0;
+  int64_t gradient = -1;  // -1: not all of it is trained
+};
+
 // Floats of the masters and of the gradients: of whole tensors, of the layers' pieces of a part, or
 // of a part's piece of embedding or head.
 struct LayoutSection {
@@ -81,6 +87,12 @@ class WeightLayout {
   const LayerOffsets& layer(int64_t l, int64_t part = 0) const {
     return layers_[static_cast<size_t>(l * split_.count + part)];
   }
+  // Of all layers and parts, in the order of the masters.
+  std::vector<LayerMatrix> layer_matrices() const;
+  // For each layer a place of the gradients: what follows it is of this layer, of later ones or of
+  // the head, so it is complete once a backward has left the layer. Of several parts it is in the
+  // last one.
+  std::vector<int64_t> layer_gradients() const;
   const TensorSplit& split() const { return split_; }
   const LayerStage& stage() const { return stage_; }
   // Floats of the gradients of a section before the copy of an embedding that another stage has;
@@ -110,6 +122,7 @@ class WeightLayout {
                         FunctionRef<void(const TrainedRun& run)> visit) const;
 
  private:
+  size_t index_at(int64_t offset) const;  // of the parameter that begins there
   void place(const TensorInfo& tensor, bool trained, int64_t part = -1);
   void set_offset(const TensorInfo& tensor, int64_t offset, int64_t part);
   // Of all parts; null: another stage has the tensor.

@@ -69,15 +69,46 @@ WholeTensors::Masters::Masters(const ModelConfig& config, int ranks)
 
 WholeTensors::WholeTensors(const Model& model)
     : model_(model), own_(model.config(), model.tensor_ranks().size()) {
+  if (model.master_cut().divides()) {
+    gather_masters();
+    if (model.master_ranks().rank() != 0) return;
+  }
   if (model.tensor_ranks().size() > 1) gather_ranks();
   gather_stages();
 }
 
+void WholeTensors::gather_masters() {
+  const MasterRanks& ranks = model_.master_ranks();
+  const MasterFloats masters = model_.held_masters();
+  const auto held = [&](int64_t place, int64_t size) {
+    return std::as_bytes(masters.part(place, size).in_host());
+  };
+  if (ranks.rank() == 0) own_.values.resize(own_.bounds.count());
+  const auto room = [&](int64_t place, int64_t size) {
+    const auto begin = static_cast<size_t>(own_.bounds[model_.tensor_ranks().rank()].begin);
+    return std::as_writable_bytes(
+        std::span(own_.values)
+            .subspan(begin + static_cast<size_t>(place), static_cast<size_t>(size)));
+  };
+  for (const Parameter& p : model_.layout().parameters()) {
+    const int owner = std::max(model_.master_cut().owner(p.offset), 0);
+    if (ranks.rank() != 0) {
+      if (owner == ranks.rank()) ranks.give(held(p.offset, p.size));
+    } else if (owner == 0) {
+      std::ranges::copy(held(p.offset, p.size), room(p.offset, p.size).begin());
+    } else {
+      ranks.take(room(p.offset, p.size), owner);
+    }
+  }
+}
+
 void WholeTensors::gather_ranks() {
   const TensorRanks& ranks = model_.tensor_ranks();
-  own_.values.resize(own_.bounds.count());
   const Piece own = own_.bounds[ranks.rank()];
-  model_.masters().read(std::span(own_.values).subspan(own.begin, own.count()));
+  if (!model_.master_cut().divides()) {
+    own_.values.resize(own_.bounds.count());
+    model_.masters().read(std::span(own_.values).subspan(own.begin, own.count()));
+  }
   Pieces bytes = own_.bounds;
   for (uint64_t& bound : bytes.bounds) bound *= sizeof(float);
   ranks.gather_bytes(std::as_writable_bytes(std::span(own_.values)), bytes);

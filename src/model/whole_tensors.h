@@ -21,9 +21,10 @@ using PieceReader = FunctionRef<void(const Parameter& piece, int64_t first, std:
 void read_rows(const WeightLayout& layout, const TensorInfo& tensor, int64_t first_row,
                PieceReader read, std::span<float> out);
 
-// The masters of a model. Ranks that divide it make it together. Tensor-parallel ranks then have
-// the pieces of all, and those of the first stage have the layers of all stages, in memory of the
-// host; those of the other stages have their own.
+// The masters of a model. Ranks that divide it or its masters make it together. Tensor-parallel
+// ranks then have the pieces of all, and those of the first stage have the layers of all stages, in
+// memory of the host; those of the other stages have their own. Of ranks that divide masters the
+// first one of each group has what its group has, and the others nothing.
 class WholeTensors {
  public:
   explicit WholeTensors(const Model& model);
@@ -39,6 +40,7 @@ class WholeTensors {
     std::vector<int64_t> places;  // of each parameter of the layout, among all of it
     std::vector<float> values;    // empty: those of the model
   };
+  void gather_masters();
   void gather_ranks();
   void gather_stages();
   const Masters& masters_with(const TensorInfo& tensor) const;

@@ -1437,6 +1437,32 @@ constexpr OptionCondition kConditions_parallel_devices_trainer_and_pipeline_colo
     {"pipeline.colocate", OptionCondition::kIs,
      "all", "", ""},
 };
+constexpr OptionCondition kConditions_parallel_overlap_grad_reduce_and_parallel_data[] = {
+    {"parallel.overlap_grad_reduce", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.data", OptionCondition::kIs,
+     "1", "", ""},
+    {"parallel.context", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_overlap_grad_reduce_and_parallel_pipeline[] = {
+    {"parallel.overlap_grad_reduce", OptionCondition::kIs,
+     "true", "", ""},
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_overlap_param_gather_and_model_compute_copies[] = {
+    {"parallel.overlap_param_gather", OptionCondition::kIs,
+     "true", "", ""},
+    {"model.compute_copies", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_overlap_param_gather_and_parallel_zero_stage[] = {
+    {"parallel.overlap_param_gather", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.zero_stage", OptionCondition::kIs,
+     "0", "", ""},
+};
 constexpr OptionCondition kConditions_parallel_pipeline_and_algo_advantage[] = {
     {"parallel.pipeline", OptionCondition::kIsNot,
      "1", "", ""},
@@ -1575,10 +1601,10 @@ constexpr OptionCondition kConditions_parallel_zero_stage_and_eval_weights[] = {
     {"eval.weights", OptionCondition::kIs,
      "ema", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_context[] = {
+constexpr OptionCondition kConditions_parallel_zero_stage_and_model_compute_copies[] = {
     {"parallel.zero_stage", OptionCondition::kIs,
      "3", "", ""},
-    {"parallel.context", OptionCondition::kIsNot,
+    {"model.compute_copies", OptionCondition::kIsNot,
      "1", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_data[] = {
@@ -1589,17 +1615,17 @@ constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_data[] = 
     {"parallel.context", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_zero_stage_and_parallel_data_2[] = {
-    {"parallel.zero_stage", OptionCondition::kIs,
-     "3", "", ""},
-    {"parallel.data", OptionCondition::kIsNot,
-     "1", "", ""},
-};
 constexpr OptionCondition kConditions_parallel_zero_stage_and_reference_weights[] = {
     {"parallel.zero_stage", OptionCondition::kIsNot,
      "0", "", ""},
     {"reference.weights", OptionCondition::kIs,
      "ema", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_zero_stage_and_trainer_weights_backup[] = {
+    {"parallel.zero_stage", OptionCondition::kIs,
+     "3", "", ""},
+    {"trainer.weights_backup", OptionCondition::kIs,
+     "true", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_colocate_and_runtime_device[] = {
     {"pipeline.colocate", OptionCondition::kIsNot,
@@ -3284,6 +3310,24 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_devices_trainer_and_pipeline_colocate, 2,
      "parallel.devices.trainer = {parallel.devices.trainer} has no effect while "
      "pipeline.colocate is {pipeline.colocate}"},
+    {"parallel.overlap_grad_reduce", "parallel.data",
+     kConditions_parallel_overlap_grad_reduce_and_parallel_data, 3,
+     "parallel.overlap_grad_reduce = {parallel.overlap_grad_reduce} has no effect while "
+     "parallel.data is {parallel.data}"},
+    {"parallel.overlap_grad_reduce", "parallel.pipeline",
+     kConditions_parallel_overlap_grad_reduce_and_parallel_pipeline, 2,
+     "parallel.overlap_grad_reduce is true, but each of the parallel.pipeline = "
+     "{parallel.pipeline} stages has backwards of other micro-batches to run until the minibatch "
+     "ends"},
+    {"parallel.overlap_param_gather", "model.compute_copies",
+     kConditions_parallel_overlap_param_gather_and_model_compute_copies, 2,
+     "parallel.overlap_param_gather is true, so weights are packed as they come, but with "
+     "model.compute_copies = {model.compute_copies} engines may still read the copy that is "
+     "packed"},
+    {"parallel.overlap_param_gather", "parallel.zero_stage",
+     kConditions_parallel_overlap_param_gather_and_parallel_zero_stage, 2,
+     "parallel.overlap_param_gather = {parallel.overlap_param_gather} has no effect while "
+     "parallel.zero_stage is {parallel.zero_stage}"},
     {"parallel.pipeline", "algo.advantage",
      kConditions_parallel_pipeline_and_algo_advantage, 2,
      "parallel.pipeline is {parallel.pipeline}, but the critic of algo.advantage = gae has no "
@@ -3378,22 +3422,23 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_zero_stage_and_eval_weights, 2,
      "eval.weights = ema needs all averages on rank 0, but with parallel.zero_stage = "
      "{parallel.zero_stage} it has a part of them"},
-    {"parallel.zero_stage", "parallel.context",
-     kConditions_parallel_zero_stage_and_parallel_context, 2,
-     "parallel.zero_stage is 3, but each of the parallel.context = {parallel.context} ranks "
-     "computes with all packed weights, so none can have a part of the parameters alone"},
+    {"parallel.zero_stage", "model.compute_copies",
+     kConditions_parallel_zero_stage_and_model_compute_copies, 2,
+     "parallel.zero_stage is 3, so all ranks pack a version together, but with "
+     "model.compute_copies = {model.compute_copies} each may do so only once its own engines "
+     "have left the copy"},
     {"parallel.zero_stage", "parallel.data",
      kConditions_parallel_zero_stage_and_parallel_data, 3,
      "parallel.zero_stage = {parallel.zero_stage} has no effect while parallel.data is "
      "{parallel.data}"},
-    {"parallel.zero_stage", "parallel.data",
-     kConditions_parallel_zero_stage_and_parallel_data_2, 2,
-     "parallel.zero_stage is 3, but each of the parallel.data = {parallel.data} ranks computes "
-     "with all packed weights, so none can have a part of the parameters alone"},
     {"parallel.zero_stage", "reference.weights",
      kConditions_parallel_zero_stage_and_reference_weights, 2,
      "reference.weights = ema needs all averages on each rank, but with parallel.zero_stage = "
      "{parallel.zero_stage} it has a part of them"},
+    {"parallel.zero_stage", "trainer.weights_backup",
+     kConditions_parallel_zero_stage_and_trainer_weights_backup, 2,
+     "parallel.zero_stage is 3, so all ranks pack weights together, but with "
+     "trainer.weights_backup = true a rank would pack those that it restores alone"},
     {"pipeline.colocate", "runtime.device",
      kConditions_pipeline_colocate_and_runtime_device, 2,
      "pipeline.colocate = {pipeline.colocate} gives roles CPUs of their own, but in this build "

@@ -328,6 +328,14 @@ constexpr OptionChoice kChoices_optimizer_state_dtype[] = {
     {"int8",
      "2.03 bytes: 8 bits with fp32 scales of blocks of 256, rounded stochastically."},
 };
+constexpr OptionChoice kChoices_parallel_backward_prefetch[] = {
+    {"none",
+     "Nothing is fetched."},
+    {"pre",
+     "Before the backward of a layer."},
+    {"post",
+     "After it."},
+};
 constexpr OptionChoice kChoices_parallel_context_kind[] = {
     {"all_gather",
      "Each rank has the keys and values of all rows of a micro-batch, which ranks gather layer "
@@ -1837,6 +1845,13 @@ constexpr OptionInfo kOptions[] = {
      "Decoupled weight decay.",
      "0.1.0", OptionWhen::kBetweenSteps, true, false, false, OptionParent::kNone, "",
      "verl actor.optim.weight_decay"},
+    {"parallel.backward_prefetch", OptionType::kEnum, "none",
+     {},
+     {},
+     false, false, kChoices_parallel_backward_prefetch, 3, "",
+     "When weights of the next layer of a backward come from other ranks.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "at every parallel.zero_stage a backward packs what its own rank has, so it has none to fetch.",
+     "FSDP backward_prefetch"},
     {"parallel.context", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1024},
@@ -1920,6 +1935,32 @@ constexpr OptionInfo kOptions[] = {
      "(pipeline.colocate).",
      "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "dedicated clusters of Relax, OpenRLHF's distributed mode"},
+    {"parallel.forward_prefetch", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Weights of the next layer come from other ranks during the forward of a layer.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "at every parallel.zero_stage a rank has all packed weights, so a forward has none to fetch.",
+     "FSDP forward_prefetch"},
+    {"parallel.overlap_grad_reduce", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "While the backward of the last micro-batch of a minibatch goes on, the ranks add the "
+     "gradients of the layers that it has left, layer after layer. The sums have the same order, "
+     "so the bits are the same. false: they are added once the backward has ended. On a CPU the "
+     "thread that adds takes time of those that compute.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "DeepSpeed overlap_comm, Megatron-LM overlap_grad_reduce"},
+    {"parallel.overlap_param_gather", OptionType::kBool, "false",
+     {},
+     {},
+     false, false, nullptr, 0, "",
+     "Weights are packed at the end of each optimizer step, layer after layer, while the updated "
+     "parameters of later layers still come from the other ranks. false: they are packed once "
+     "all have come. The bits are the same.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
+     "Megatron-LM overlap_param_gather"},
     {"parallel.pipeline", OptionType::kI64, "1",
      {.present = true, .inclusive = true, .i64 = 1},
      {.present = true, .inclusive = true, .i64 = 1024},
@@ -1992,8 +2033,10 @@ constexpr OptionInfo kOptions[] = {
      "of the parameters and has the others from the other ranks. 2: the sums of gradients too, "
      "which are reduced to their owners alone; each rank still has memory for the gradients of "
      "its own samples, which are added up over micro-batches before they are summed over the "
-     "ranks. Stages have the same bits, and a checkpoint has no trace of them. From 1 on a "
-     "checkpoint is made by all ranks together. 3, parameters, is refused.",
+     "ranks. 3: the fp32 weights of the layers' matrices too; each packs its own, and has from "
+     "the others what they have packed, so all packed weights, embedding, head and norms stay "
+     "whole on every rank. Stages have the same bits, and a checkpoint has no trace of them. "
+     "From 1 on a checkpoint is made by all ranks together, and at 3 it is so loaded.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kNone, "",
      "DeepSpeed zero_optimization.stage, OpenRLHF zero_stage"},
     {"pipeline.colocate", OptionType::kEnum, "all",

@@ -148,11 +148,12 @@ void Critic::minibatch(std::span<const PackItem> some, CriticMetrics& metrics) {
   const PackRules rules = training_rules(options_, model);
   const std::vector<PackItem> own =
       items_of_part(some, rank_cut(), {ranks_.part(), ranks_.parts()});
-  for (const auto& part : plan_micro_batches(own, rules)) {
+  const MicroBatchPlan parts = plan_micro_batches(own, rules);
+  for (const auto& part : parts) {
     micro_.fill(part, rules, WantedTokens::kLoss);
     micro_.divide(options_.context, context_ranks_);
     metrics.micro_batches += ranks_.counts_part();
-    pass_.train_values(learner_.training(), micro_,
+    pass_.train_values(learner_.training(&part == &parts.back()), micro_,
                        [&](const ValueChunk& chunk) { return chunk_loss(chunk, denominators); },
                        {metrics.forward_ns, metrics.head_ns, metrics.backward_ns});
   }
@@ -162,6 +163,7 @@ void Critic::minibatch(std::span<const PackItem> some, CriticMetrics& metrics) {
 
 void Critic::join_minibatch() {
   if (ranks_.alone()) return;
+  learner_.state().start_sums();
   Sums all;
   for (const Sums& part : ranks_.gather(minibatch_sums_)) {
     all.loss += part.loss;

@@ -58,7 +58,7 @@ void Trainer::Impl::reward_micro_batch(TrainMetrics& metrics) {
       d_value.push_back(static_cast<float>(pairs.gradient(w.item)));
     return d_value;
   };
-  pass.train_values(learner.training(), micro, loss,
+  pass.train_values(learner.training(is_last_micro_batch()), micro, loss,
                     {metrics.forward_ns, metrics.head_ns, metrics.backward_ns});
 }
 

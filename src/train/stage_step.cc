@@ -20,7 +20,7 @@ void Trainer::Impl::train_on_stage() {
     if (p.fresh) compare_logprobs(chunk, p.metrics);
     return chunk_loss(chunk);
   };
-  StagePass(pass, learner.training(), micros, loss,
+  StagePass(pass, learner.training(false), micros, loss,
             {p.metrics.forward_ns, p.metrics.head_ns, p.metrics.backward_ns})
       .run();
   stages.share(minibatch_sums);

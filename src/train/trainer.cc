@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "model/whole_tensors.h"
 #include "ops/compute.h"
 #include "train/critic.h"
 #include "train/optimizer/learner_checkpoint.h"
@@ -236,15 +237,22 @@ CheckpointDraft Trainer::draft(const CheckpointMeta& meta, Critic* critic) {
 
 bool Trainer::has_states_in_parts() const { return impl_->learner.state().shards().divided(); }
 
+bool Trainer::packs_together() const { return impl_->learner.state().shards().divides_masters(); }
+
 void Trainer::call_off_checkpoint() { announce_checkpoint(impl_->ranks, false); }
 
 void Trainer::give_states(const CheckpointContents& contents, Critic* critic) {
   CheckpointMeta meta;
   meta.contents = contents;
-  meta.contents.model = meta.contents.hf_model = false;  // rank 0 has all weights
+  meta.contents.hf_model = false;
+  const bool divides = impl_->learner.state().shards().divides_masters();
+  if (!divides) meta.contents.model = false;  // rank 0 has all weights
   run_together(impl_->ranks, [&] {
     const CheckpointDraft draft = draft_learners(meta, learners_of(impl_->learner, critic));
-    give_draft(impl_->ranks, writes_checkpoint(impl_->model), draft);
+    give_draft(impl_->ranks, writes_checkpoint(impl_->model), draft, [&] {
+      if (!divides || !contents.hf_model) return;
+      const WholeTensors given(impl_->model);
+    });
   });
 }
 
@@ -269,7 +277,10 @@ void Trainer::require_same_frozen(FileSystem& fs, const std::string& path) const
 
 CheckpointMeta Trainer::load(FileSystem& fs, const std::string& path,
                              const std::string& config_digest, Critic* critic) {
-  return load_learners(fs, path, config_digest, learners_of(impl_->learner, critic));
+  const auto load = [&] {
+    return load_learners(fs, path, config_digest, learners_of(impl_->learner, critic));
+  };
+  return packs_together() ? run_together(impl_->ranks, load) : load();
 }
 
 }  // namespace rl

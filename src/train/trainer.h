@@ -207,6 +207,9 @@ class Trainer {
   // a checkpoint together: rank 0 calls draft() or save(), or says that it will not, and each of
   // the others gives its part of the same contents.
   bool has_states_in_parts() const;
+  // Whether each rank has a part of the masters. Then load(), which packs what was read, is a call
+  // that the ranks make together too: its failure ends the run of all.
+  bool packs_together() const;
   void call_off_checkpoint();
   void give_states(const CheckpointContents& contents, Critic* critic = nullptr);
   // See checkpoint.h. load() also publishes the masters as the checkpoint's weight version. If

@@ -57,6 +57,9 @@ struct Trainer::Impl {
   void begin_gradients(std::span<const TrainSample> samples, const LossDenominators& whole);
   void apply();
   TrainMetrics finish();
+  bool is_last_micro_batch() const {
+    return progress.next_micro_batch == progress.micro_batches.size();
+  }
   bool has_steps_left() const;
   bool abandon();
   // One of several stages of a model (stage_step.cc): all micro-batches of the open minibatch.

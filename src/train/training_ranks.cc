@@ -89,6 +89,7 @@ void Trainer::Impl::batch_logprobs(const Model& which, std::span<const Sample* c
 void Trainer::Impl::join_minibatch() {
   if (ranks.alone()) return;
   const PhaseTimer phase(context, "train.reduce", progress.metrics.optimizer_ns);
+  learner.state().start_sums();
   if (scores()) {
     if (!options.context.divides()) ranks.fill(pairs.values());
   } else {

@@ -311,7 +311,7 @@ void Trainer::Impl::count(const MicroBatch& batch, std::span<const PackItem> som
 
 void Trainer::Impl::micro_batch(bool fresh, TrainMetrics& metrics) {
   if (options.distill.on_rows) teacher->forward(micro, metrics.teacher_ns);
-  pass.train(learner.training(), micro,
+  pass.train(learner.training(is_last_micro_batch()), micro,
              [&](const HeadChunk& chunk) {
                if (fresh) compare_logprobs(chunk, metrics);
                return chunk_loss(chunk);

@@ -90,5 +90,29 @@ TEST(RanksAbi, AHostAsksForNoCheckpointOfStatesInParts) {
   rl_options_destroy(options);
 }
 
+// A rank with a part of the masters cannot pack all weights again.
+TEST(RanksAbi, DividedWeightsStayPacked) {
+  rl_options* const options = rank_options("2");
+  set(options, "parallel.zero_stage", "3");
+  std::vector<Rank> ranks(2);
+  ranks[0].runtime = make(options);
+  EXPECT_EQ(make_rank(ranks[0].runtime, 1, &ranks[1].runtime), RL_OK);
+  rl_model* model = nullptr;
+  rl_engine* engine = nullptr;
+  EXPECT_RL_OK(rl_model_open(ranks[0].runtime, options, RL_USE_GENERATE, &model, &err));
+  EXPECT_RL_OK(rl_engine_create(model, options, &engine, &err));
+  rl_error_release(err);
+  EXPECT_EQ(rl_engine_sleep(engine, 2, &err), RL_UNSUPPORTED);
+  EXPECT_STREQ(rl_error_text(err, RL_ERROR_KEY, nullptr), "parallel.zero_stage");
+  rl_error_release(err);
+  err = nullptr;
+  EXPECT_RL_OK(rl_engine_sleep(engine, 1, &err));
+  EXPECT_RL_OK(rl_engine_wake(engine, &err));
+  rl_engine_destroy(engine);
+  rl_model_destroy(model);
+  for (const Rank& rank : ranks) rl_runtime_destroy(rank.runtime);
+  rl_options_destroy(options);
+}
+
 }  // namespace
 }  // namespace abi_test

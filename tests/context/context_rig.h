@@ -32,6 +32,7 @@ class RankGroups {
         all_(transport, {kLongNs}) {}
   void join(RigOptions& rig) {
     if (all_.size() > 1) rig.ranks = DataRanks(all_, transport_);
+    if (all_.size() > 1) rig.master_ranks = MasterRanks(all_);
     if (context_.size() > 1) rig.context = ContextRanks(context_);
   }
   comm::Group& context() { return context_; }

@@ -31,6 +31,10 @@ constexpr Row kLayouts[] = {
     {"data=3 zero_stage=2"},
     {"data=4 zero_stage=1"},
     {"data=8 zero_stage=2"},
+    {"data=2 zero_stage=3"},
+    {"data=4 zero_stage=3"},
+    {"data=3 zero_stage=1 overlap_grad_reduce=true overlap_param_gather=true"},
+    {"data=3 zero_stage=3 overlap_grad_reduce=true overlap_param_gather=true"},
     {"tensor=2"},
     {"tensor=4"},
     {"tensor=8"},
@@ -43,9 +47,11 @@ constexpr Row kLayouts[] = {
     {"tensor=2 data=2 zero_stage=2"},
     {"tensor=2 data=3 zero_stage=2"},
     {"tensor=2 data=4 zero_stage=2"},
+    {"tensor=2 data=2 zero_stage=3"},
     {"tensor=4 data=2 zero_stage=1"},
     {"tensor=2 reduction_parts=4 data=2 zero_stage=2"},
     {"reduction_parts=4 data=2 zero_stage=2"},
+    {"reduction_parts=4 data=2 zero_stage=3"},
     {"tensor=2 sequence_parallel=true"},
     {"tensor=4 sequence_parallel=true data=2 zero_stage=2"},
     {"tensor=2 reduction_parts=4 sequence_parallel=true"},
@@ -67,6 +73,8 @@ constexpr Row kLayouts[] = {
     {"pipeline=4 data=2 zero_stage=2"},
     {"pipeline=2 tensor=2 data=2 zero_stage=1"},
     {"pipeline=2 tensor=2 data=2 zero_stage=2"},
+    {"pipeline=2 data=2 zero_stage=3"},
+    {"pipeline=2 tensor=2 data=2 zero_stage=3"},
     {"pipeline=2 tensor=2 reduction_parts=4 data=2 zero_stage=2"},
     {"context=2"},
     {"context=4"},
@@ -84,6 +92,9 @@ constexpr Row kLayouts[] = {
     {"context=2 tensor=2 context_kind=ulysses"},
     {"context=2 tensor=2 reduction_parts=4 context_kind=ulysses zero_stage=2"},
     {"context=2 tensor=2 data=2 zero_stage=2"},
+    {"context=2 zero_stage=3"},
+    {"context=2 tensor=2 data=2 zero_stage=3"},
+    {"context=2 tensor=2 reduction_parts=4 zero_stage=2 overlap_grad_reduce=true"},
     {"context=2 pipeline=2"},
     {"context=2 pipeline=4"},
     {"context=2 pipeline=2 context_kind=ulysses"},
@@ -112,7 +123,7 @@ constexpr Row kLayouts[] = {
     {"model=smollm2 tensor=2 sequence_parallel=true"},
     {"model=smollm2 pipeline=2 tensor=2"},
     {"model=smollm2 pipeline=2 data=2 zero_stage=1"},
-    {"model=smollm2 pipeline=2 data=3 zero_stage=2"},
+    {"model=smollm2 pipeline=2 data=3 zero_stage=3"},
     {"model=smollm2 pipeline=2 tensor=2 data=2 zero_stage=2"},
     {"model=smollm2 context=2 pipeline=2 tensor=2"},
     {"model=uneven tensor=2"},
@@ -149,7 +160,8 @@ constexpr int kSteps = 3;
 Layout same_bits_as(const Layout& layout) {
   if (layout.get("trainer.grad_dtype", "fp32") != "fp32") return layout.without({"zero_stage"});
   return layout.without({"tensor", "pipeline", "pipeline_first_layers", "pipeline_last_layers",
-                         "zero_stage", "sequence_parallel", "engines"});
+                         "zero_stage", "sequence_parallel", "engines", "overlap_grad_reduce",
+                         "overlap_param_gather"});
 }
 
 // One rank that computes the same log-probs, and gradients but for the order of their sums.

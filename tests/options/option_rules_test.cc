@@ -1,5 +1,5 @@
-// The tables of combinations and presets: each rule has an example that violates it alone, any mix
-// of violations is reported at once with both names, and every preset is a valid set of its own.
+// The table of combinations: each rule has an example that violates it alone, and any mix of
+// violations is reported at once with both names.
 #include "options/option_rules.h"
 
 #include <gtest/gtest.h>
@@ -432,13 +432,22 @@ const std::vector<Example>& examples() {
       {{"comm.rank=1", "parallel.data=2"}, {"comm.rank", "comm.backend"}},
       {{"comm.rendezvous=file:x", "parallel.data=2"}, {"comm.rendezvous", "comm.backend"}},
       {{"parallel.zero_stage=1"}, {"parallel.zero_stage", "parallel.data"}},
-      {{"parallel.zero_stage=3", "parallel.context=2"},
-       {"parallel.zero_stage", "parallel.context"}},
+      {{"parallel.overlap_grad_reduce=true"}, {"parallel.overlap_grad_reduce", "parallel.data"}},
+      {{"parallel.overlap_grad_reduce=true", "parallel.data=2", "parallel.pipeline=2"},
+       {"parallel.overlap_grad_reduce", "parallel.pipeline"}},
+      {{"parallel.overlap_param_gather=true"},
+       {"parallel.overlap_param_gather", "parallel.zero_stage"}},
+      {{"parallel.overlap_param_gather=true", "parallel.data=2", "parallel.zero_stage=1",
+        "model.compute_copies=2"},
+       {"parallel.overlap_param_gather", "model.compute_copies"}},
+      {{"parallel.zero_stage=3", "parallel.data=2", "model.compute_copies=2"},
+       {"parallel.zero_stage", "model.compute_copies"}},
       {{"pipeline.record_path=s", "data.path=d", "parallel.context=2"},
        {"pipeline.record_path", "parallel.context"}},
       {{"pipeline.replay_path=s", "data.path=d", "parallel.context=2"},
        {"pipeline.replay_path", "parallel.context"}},
-      {{"parallel.zero_stage=3", "parallel.data=2"}, {"parallel.zero_stage", "parallel.data"}},
+      {{"parallel.zero_stage=3", "parallel.data=2", "trainer.weights_backup=true"},
+       {"parallel.zero_stage", "trainer.weights_backup"}},
       {{"parallel.zero_stage=1", "parallel.data=2", "optimizer.ema=0.9", "algo.kl.where=loss",
         "reference.weights=ema"},
        {"parallel.zero_stage", "reference.weights"}},
@@ -734,63 +743,6 @@ TEST(Violations, KeepTheirOrderAndShareACodeOnlyWhenTheyAgree) {
   EXPECT_EQ(all.key, "a");
   ASSERT_EQ(all.parts.size(), 3u);
   EXPECT_EQ(all.parts[1].key, "b");
-}
-
-TEST(OptionPresets, EveryOneIsAValidSetThatOverwritesItsKeysOnly) {
-  const OptionPresets presets = option_presets();
-  ASSERT_GT(presets.count, 0u);
-  for (size_t i = 0; i < presets.count; ++i) {
-    const OptionPreset& preset = presets.rows[i];
-    SCOPED_TRACE(preset.name);
-    EXPECT_NE(std::string(preset.doc), "");
-    OptionSet set;
-    set.set_f64("optimizer.lr", 0.5);
-    set.apply_preset(preset.name);
-    set.validate();
-    std::set<std::string> named = {"optimizer.lr"};
-    for (size_t s = 0; s < preset.num_settings; ++s) {
-      const PresetSetting& setting = preset.settings[s];
-      EXPECT_EQ(set.get_text(setting.key), setting.value);
-      named.insert(setting.key);
-    }
-    for (const std::string& key : OptionSet().diff(set)) EXPECT_TRUE(named.count(key)) << key;
-    EXPECT_GT(OptionSet().diff(set).size(), 1u);
-  }
-}
-
-TEST(OptionPresets, WhatIsAtMostOnlyLowers) {
-  const OptionPreset& preset = require_preset("low_memory");
-  for (size_t s = 0; s < preset.num_settings; ++s) {
-    const PresetSetting& setting = preset.settings[s];
-    if (!setting.at_most) continue;
-    SCOPED_TRACE(setting.key);
-    OptionSet set;
-    set.set_text(setting.key, setting.value);
-    const int64_t limit = set.get_i64(setting.key);
-    const auto applied = [&](int64_t before) {
-      OptionSet changed;
-      changed.set_i64(setting.key, before);
-      changed.apply_preset("low_memory");
-      return changed.get_i64(setting.key);
-    };
-    EXPECT_EQ(applied(limit + 1), limit);
-    EXPECT_EQ(applied(limit), limit);
-    if (limit > 1) {
-      EXPECT_EQ(applied(limit - 1), limit - 1);
-    }
-  }
-  OptionSet whole;
-  whole.set_i64("trainer.logprob_chunk_tokens", 0);  // a micro-batch as one chunk
-  whole.apply_preset("low_memory");
-  EXPECT_EQ(whole.get_i64("trainer.logprob_chunk_tokens"), 64);
-}
-
-TEST(OptionPresets, AnUnknownNameSuggestsTheNearest) {
-  OptionSet set;
-  const Error error = expect_error(Code::kNotFound, [&] { set.apply_preset("low_memry"); });
-  EXPECT_EQ(error.nearest, std::vector<std::string>{"low_memory"});
-  EXPECT_TRUE(contains(error.message, "low_memory"));
-  EXPECT_EQ(set.dump(true), "");
 }
 
 }  // namespace

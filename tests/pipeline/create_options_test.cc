@@ -26,6 +26,7 @@ using testing::interrupt_twice;
 using testing::join;
 using testing::memory_of_error;
 using testing::most_running;
+using testing::overlapped_bytes;
 using testing::parameter_bytes;
 using testing::plan_of_dtype;
 using testing::plan_text;
@@ -315,6 +316,11 @@ const std::map<std::string, Change>& changes() {
       {"parallel.context_zigzag", {{"true"}, {"parallel.context=2"}, train_on_ranks}},
       {"parallel.data", {{"2"}, {}, train_on_ranks}},
       {"parallel.zero_stage", {{"1"}, {"parallel.data=2"}, parameter_bytes}},
+      {"parallel.overlap_grad_reduce", {{"true"}, {"parallel.data=2"}, overlapped_bytes}},
+      {"parallel.overlap_param_gather",
+       {{"true"}, {"parallel.data=2", "parallel.zero_stage=1"}, overlapped_bytes}},
+      {"parallel.forward_prefetch", {{"true"}}},
+      {"parallel.backward_prefetch", {{"pre"}}},
       {"parallel.devices.critic", {{"0"}}},
       {"parallel.devices.engine", {{"0"}}},
       {"parallel.devices.reference", {{"0"}}},

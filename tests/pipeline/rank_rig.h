@@ -122,11 +122,17 @@ inline std::string step_without(RankParts& parts, int leaves) {
 }
 
 // The bytes of parameters that rank 0 gave the others in a step.
-inline std::string parameter_bytes(const OptionSet& o) {
-  return on_trainers(o, [](RankParts& parts) {
+inline std::string step_metric(const OptionSet& o, const char* name) {
+  return on_trainers(o, [&](RankParts& parts) {
     const TrainedStep step = parts.trainer.step(host_batch(parts.trainer));
-    return str(step.get("comm/parameter_bytes").value());
+    return str(step.get(name).value());
   })[0];
+}
+inline std::string parameter_bytes(const OptionSet& o) {
+  return step_metric(o, "comm/parameter_bytes");
+}
+inline std::string overlapped_bytes(const OptionSet& o) {
+  return step_metric(o, "comm/overlapped_bytes");
 }
 
 inline std::string train_on_ranks(const OptionSet& o) { return on_trainers(o, two_steps)[0]; }

@@ -227,6 +227,10 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("parallel.context_zigzag", s.parallel.context_zigzag);
   c.same("parallel.data", s.parallel.data);
   c.same("parallel.zero_stage", s.parallel.zero_stage);
+  c.same("parallel.overlap_grad_reduce", s.parallel.overlap_grad_reduce);
+  c.same("parallel.overlap_param_gather", s.parallel.overlap_param_gather);
+  c.same("parallel.forward_prefetch", s.parallel.forward_prefetch);
+  c.same("parallel.backward_prefetch", s.parallel.backward_prefetch);
   c.same("comm.backend", s.comm.backend);
   c.same("comm.rank", s.comm.rank);
   c.same("comm.rendezvous", s.comm.rendezvous);

@@ -142,8 +142,8 @@ TEST(RankSessions, ACheckpointHasNoTraceOfTheStage) {
     });
   };
   const std::string whole = save("whole", 0)[0];
-  for (const int stage : {1, 2}) {
-    const std::vector<std::string> paths = save(stage == 1 ? "one" : "two", stage);
+  for (const int stage : {1, 2, 3}) {
+    const std::vector<std::string> paths = save(str("stage", stage).c_str(), stage);
     EXPECT_EQ(paths[1], paths[0]);
     for (const char* name :
          {"masters.safetensors", "first_moments.safetensors", "second_moments.safetensors"}) {

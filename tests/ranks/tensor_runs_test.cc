@@ -184,7 +184,8 @@ OptionSet saving(const TempDir& dir, int tensor, int data, int steps, const std:
 
 TEST(TensorRuns, SaveWhatOneRankSavesAndResume) {
   for (const char* async : {"false", "true"}) {
-    for (const auto& [data, zero] : {std::pair(1, 0), std::pair(2, 0), std::pair(2, 2)}) {
+    for (const auto& [data, zero] :
+         {std::pair(1, 0), std::pair(2, 0), std::pair(2, 2), std::pair(2, 3)}) {
       SCOPED_TRACE(str("checkpoint.async ", async, ", parallel.data ", data, ", zero ", zero));
       const TempDir dir, other;
       const auto options = [&, data = data, zero = zero](const TempDir& to, int tensor, int steps,

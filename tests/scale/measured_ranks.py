@@ -107,7 +107,7 @@ def compare(found, wanted, what, more=0):
 
 def data_traffic(model, shape):
     for ranks in (2, 3):
-        for zero in (0, 1, 2):
+        for zero in (0, 1, 2, 3):
             layout = {"parallel__data": ranks}
             if zero:
                 layout["parallel__zero_stage"] = zero
@@ -116,7 +116,8 @@ def data_traffic(model, shape):
                     traffic.gradients(shape.parameters, ranks, zero), f"gradients of {what}",
                     more=traffic.norm_parts_most(ranks, zero))
             compare(sent(model, "comm/parameter_bytes", **layout)[0],
-                    traffic.parameters_gathered(shape.parameters, ranks, zero),
+                    traffic.parameters_gathered(shape.parameters, ranks, zero,
+                                                shape.layers * shape.layer_weights, item=4),
                     f"parameters of {what}")
 
 

@@ -66,6 +66,8 @@ def bytes_of_groups():
     expect(traffic.gradients(10, 4, 0), 4 * 2 * 3 / 4 * 40, "an all-reduce of four ranks")
     expect(traffic.gradients(10, 4, 2), 4 * 3 / 4 * 40, "a reduce-scatter")
     expect(traffic.parameters_gathered(10, 4, 0), 0, "parameters without ZeRO")
+    expect(traffic.parameters_gathered(10, 4, 2), 3 * 40, "parameters with ZeRO 2")
+    expect(traffic.parameters_gathered(10, 4, 3, 8, 2), 3 * (2 * 4 + 8 * 2), "with ZeRO 3")
     expect(traffic.stage_rows(TINY, 3, 5), 4 * 4 * 8 * 5, "two borders, both ways")
     expect(traffic.tensor_layer(TINY, 2, 5), 2 * 4 * 4 * 8 * 5, "four all-reduces of two ranks")
     expect(traffic.tensor_embedding(TINY, 2, 5), 2 * 4 * 8 * 5, "an all-reduce of rows")
@@ -96,6 +98,12 @@ def terms():
     sent = 4 * TINY.parameters / 2
     expect(two["gradients"], 2 * (1 + sent / 100), "gradients of two ranks")
     expect(two["parameters"], two["gradients"], "parameters of two ranks")
+    third = Step(TINY, Layout(data=2, zero=3), WORK, PLAIN)
+    expect(third.share(1152), 576 + 256, "half the weights of two layers, and a matrix")
+    sent = (4 * (TINY.parameters - 1152) + 2 * 1152) / 2
+    expect(third.terms()["parameters"], 2 * (1 + sent / 100), "parameters with ZeRO 3")
+    expect(third.terms()["publish"], (8 * TINY.parameters + 6 * 832 + 4 * 1152) / 1e6,
+           "publication with ZeRO 3")
     halves = Step(TINY, Layout(tensor=2), WORK, PLAIN)
     divided = halves.terms()
     expect(divided["head"], found["head"] / 2, "the head of two ranks")
@@ -119,6 +127,11 @@ def memory():
     small = Step(TINY, Layout(), WORK, PLAIN)
     kept = small.needed_bytes(False)
     expect(kept, TINY.parameters * 18 + 16 * 2 * (64 + 2 * 12 * 2 + 4 * 16), "of one rank")
+    divided = Step(TINY, Layout(data=4, zero=3), WORK, PLAIN)
+    own = TINY.parameters / 4 + 256
+    masters = TINY.parameters - 1152 + 1152 / 4 + 256
+    expect(divided.kept_bytes(), 6 * TINY.parameters + 4 * masters + 8 * own + 4 * 256,
+           "of one rank of four with ZeRO 3")
     if small.recompute or not Step(TINY, Layout(), WORK,
                                    PLAIN._replace(memory_bytes=kept - 1)).recompute:
         sys.exit("activations are computed again where they fit, or not where they do not")

@@ -14,12 +14,15 @@ namespace rl::testing {
 class CriticRig {
  public:
   CriticRig(const RigOptions& rig, const CriticOptions& options)
-      : executor_(make_thread_executor(rig.threads)),
+      : ranks_(rig.ranks),
+        executor_(make_thread_executor(rig.threads)),
         compute_(rig.device.make_compute(*executor_, rig.compute, nullptr)) {
     const auto source =
         open_weight_source(real_fs(), TrainRig::path_of(rig.model), ModelHead::kScalar);
     ModelOptions model_options;
     model_options.block_size = 16;
+    model_options.masters = cut_of(*source, rig, options);
+    model_options.master_ranks = rig.master_ranks;
     model_ = std::make_unique<Model>(*source, *compute_, model_options);
     sizes = Critic::plan(model_->config(), model_->kv_shape(), options, compute_->num_threads(),
                          rig.device);
@@ -33,6 +36,7 @@ class CriticRig {
   }
   Model& model() { return *model_; }
   std::vector<float> masters() {
+    if (model().master_cut().divides()) return all_masters(model(), ranks_);
     return values_on(*compute_, model().master(), model().layout().total());
   }
   std::vector<float> gradients() {
@@ -57,6 +61,7 @@ class CriticRig {
   std::unique_ptr<Critic> critic;
 
  private:
+  const DataRanks ranks_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Compute> compute_;
   std::unique_ptr<Model> model_;

@@ -40,7 +40,8 @@ inline void make_stale(std::vector<Sample>& samples) {
   }
 }
 
-inline Outcome train_twice(TrainRig& rig) {
+// Without the masters.
+inline Outcome take_steps(TrainRig& rig) {
   Outcome out;
   const TrainerOptions options = rig.trainer->options();
   if (options.objective == Objective::kRewardModel) fill_head(rig.model(), 3);
@@ -58,6 +59,11 @@ inline Outcome train_twice(TrainRig& rig) {
     out.metrics.push_back(rig.trainer->finish());
     rig.trainer->publish(out.metrics.back());
   }
+  return out;
+}
+
+inline Outcome train_twice(TrainRig& rig) {
+  Outcome out = take_steps(rig);
   out.masters = rig.masters();
   return out;
 }
@@ -70,6 +76,7 @@ inline std::vector<Outcome> on_ranks(int size, const RigOptions& given,
     comm::Group group(transport, {kLongNs});
     RigOptions rig_options = given;
     if (size > 1) rig_options.ranks = DataRanks(group, *transport);
+    if (size > 1) rig_options.master_ranks = MasterRanks(group);
     TrainRig rig(rig_options, options);
     out[static_cast<size_t>(transport->rank())] = work(rig);
   });
@@ -128,6 +135,7 @@ inline std::vector<CriticOutcome> critic_on_ranks(int size, int zero_stage = 0) 
     comm::Group group(transport, {kLongNs});
     RigOptions rig_options;
     if (size > 1) rig_options.ranks = DataRanks(group, *transport);
+    if (size > 1) rig_options.master_ranks = MasterRanks(group);
     out[static_cast<size_t>(transport->rank())] = train_critic(rig_options, options);
   });
   return out;

@@ -9,6 +9,7 @@
 #include "formats/open/open_weight_source.h"
 #include "support/compare_values.h"
 #include "support/tiny_model.h"
+#include "train/optimizer/shards.h"
 #include "train/passes/row_teacher.h"
 #include "train/trainer.h"
 
@@ -24,6 +25,7 @@ struct RigOptions {
   const Device& device = cpu_device();
   DataRanks ranks = {};
   ContextRanks context = {};
+  MasterRanks master_ranks = {};  // the same as `ranks`, for stage 3 of ZeRO
   TensorSplit split = {};
   TensorRanks tensor = {};
   StageCut cut = {};
@@ -37,8 +39,31 @@ inline void fill_head(Model& model, unsigned seed) {
   std::normal_distribution<float> normal(0.0f, 0.2f);
   std::vector<float> head(static_cast<size_t>(model.config().hidden));
   for (float& value : head) value = normal(rng);
-  model.masters().part(model.layout().head(), model.config().hidden).write(head);
+  model.held_masters().part(model.layout().head(), model.config().hidden).write(head);
   model.publish();
+}
+
+// What a rank has of the masters of a model in this file.
+inline MasterCut cut_of(const WeightSource& source, const RigOptions& rig,
+                        const StepOptions& options) {
+  const ModelConfig whole = with_split(source.config(), rig.split);
+  const ModelConfig config = with_stage(whole, rig.cut, rig.stages.rank());
+  const WeightLayout layout(config, options.trainable);
+  return master_cut(layout, options.optimizer, rig.master_ranks.rank());
+}
+
+// All masters of a model, of which ranks may have parts.
+inline std::vector<float> all_masters(const Model& model, const DataRanks& ranks) {
+  const MasterFloats held = model.held_masters();
+  std::vector<float> values(static_cast<size_t>(model.layout().total()));
+  for (const Parameter& p : model.layout().parameters()) {
+    if (!held.has(p.offset)) continue;
+    if (held.divided() && !held.divides(p.offset) && ranks.rank() != 0) continue;
+    const auto first = static_cast<size_t>(p.offset), size = static_cast<size_t>(p.size);
+    held.part(p.offset, p.size).read(std::span(values).subspan(first, size));
+  }
+  if (held.divided()) ranks.fill(values);
+  return values;
 }
 
 class TrainRig {
@@ -57,12 +82,15 @@ class TrainRig {
                    : open_weight_source(real_fs(), path_of(rig.model), head_of(options.objective))),
         tiny(rig.source != nullptr ? *rig.source : *opened,
              {make_thread_executor(rig.threads), rig.device}, rig.compute,
-             ModelOptions{.block_size = 16,
-                          .slice_width = rig.slice_width,
-                          .split = rig.split,
-                          .tensor = rig.tensor,
-                          .cut = rig.cut,
-                          .stages = rig.stages}) {
+             ModelOptions{
+                 .block_size = 16,
+                 .slice_width = rig.slice_width,
+                 .split = rig.split,
+                 .tensor = rig.tensor,
+                 .cut = rig.cut,
+                 .stages = rig.stages,
+                 .masters = cut_of(rig.source != nullptr ? *rig.source : *opened, rig, options),
+                 .master_ranks = rig.master_ranks}) {
     opened.reset();
     if (rig.with_reference) reference = frozen(rig.model, rig);
     if (!rig.teacher.empty()) teacher = frozen(rig.teacher, {});
@@ -94,6 +122,7 @@ class TrainRig {
   }
   Model& model() { return *tiny.model; }
   std::vector<float> masters() {
+    if (model().master_cut().divides()) return all_masters(model(), ranks);
     return values_on(*tiny.compute, model().master(), model().layout().total());
   }
   std::vector<float> gradients() {

@@ -36,7 +36,7 @@ void expect_no_stage_moves_a_bit(const TrainerOptions& options, const RigOptions
   for (const int ranks : {2, 3, 5}) {
     const Outcome whole = on_ranks(ranks, rig, options)[0];
     EXPECT_GT(whole.metrics[0].grad_norm, options.grad_clip);
-    for (const int stage : {1, 2}) {
+    for (const int stage : {1, 2, 3}) {
       SCOPED_TRACE(str("stage ", stage, " on ", ranks, " ranks"));
       for (const Outcome& rank : on_ranks(ranks, rig, at_stage(options, stage, ranks)))
         expect_same_weights(rank, whole);
@@ -94,9 +94,48 @@ TEST(ZeroStages, HaveTheBitsOfNoneWithMuon) {
   expect_no_stage_moves_a_bit(o);
 }
 
+// Sums begin with the last layers and parameters come as they are packed; two of five ranks have no
+// micro-batch. What ranks send together stays the same.
+TEST(ZeroStages, HaveTheSameBitsWhileTheyOverlap) {
+  TrainerOptions o = clipped();
+  o.batch.num_minibatches = 4;
+  for (const RigOptions& rig : {RigOptions{}, RigOptions{.model = "smollm2", .threads = 2}}) {
+    for (const int ranks : {2, 5}) {
+      const Outcome whole = on_ranks(ranks, rig, o)[0];
+      for (const int stage : {0, 1, 2, 3}) {
+        SCOPED_TRACE(str("stage ", stage, " on ", ranks, " ranks of ", rig.model));
+        std::vector<Traffic> overlapped(static_cast<size_t>(ranks)), plain = overlapped;
+        for (const bool on : {false, true}) {
+          TrainerOptions at = at_stage(o, stage, ranks);
+          at.optimizer.zero.overlap_sums = on;
+          at.optimizer.zero.overlap_gather = on && stage > 0;
+          const std::vector<Outcome> out = on_ranks(ranks, rig, at, [&](TrainRig& r) {
+            Outcome steps = take_steps(r);
+            (on ? overlapped : plain)[static_cast<size_t>(r.ranks.rank())] = r.ranks.traffic();
+            steps.masters = r.masters();
+            return steps;
+          });
+          for (const Outcome& rank : out) expect_same_weights(rank, whole);
+        }
+        TrafficBytes sent[2];
+        for (int r = 0; r < ranks; ++r) {
+          const auto i = static_cast<size_t>(r);
+          EXPECT_EQ(plain[i].overlapped, TrafficBytes{});
+          EXPECT_GT(overlapped[i].overlapped.received, 0u);
+          for (const TrafficUse use : {TrafficUse::kGradients, TrafficUse::kParameters}) {
+            sent[0] += plain[i].of(use);
+            sent[1] += overlapped[i].of(use);
+          }
+        }
+        EXPECT_EQ(sent[0], sent[1]);
+      }
+    }
+  }
+}
+
 TEST(ZeroStages, TrainOneCritic) {
   const CriticOutcome whole = critic_on_ranks(3)[0];
-  for (const int stage : {1, 2}) {
+  for (const int stage : {1, 2, 3}) {
     for (const CriticOutcome& rank : critic_on_ranks(3, stage)) {
       EXPECT_TRUE(same_bits(rank.masters, whole.masters));
       EXPECT_EQ(rank.metrics.grad_norm, whole.metrics.grad_norm);
@@ -108,23 +147,36 @@ WeightLayout layout_of_fixture() {
   return WeightLayout(TinyModel(TinyModel::fixture("llama")).model->config());
 }
 
-TEST(ZeroPieces, CutWhereEveryStateMayBeCut) {
+class ZeroPieces : public ::testing::TestWithParam<std::tuple<OptimizerKind, int /*stage*/>> {};
+INSTANTIATE_TEST_SUITE_P(Cuts, ZeroPieces,
+                         ::testing::Combine(::testing::Values(OptimizerKind::kAdamw,
+                                                              OptimizerKind::kMuon),
+                                            ::testing::Values(1, 3)));
+
+TEST_P(ZeroPieces, CutWhereEveryStateMayBeCut) {
   const WeightLayout layout = layout_of_fixture();
-  for (const OptimizerKind kind : {OptimizerKind::kAdamw, OptimizerKind::kMuon}) {
-    OptimizerOptions o{.kind = kind};
-    for (int ranks = 1; ranks <= 40; ++ranks) {
-      o.zero = {1, ranks};
-      const Pieces pieces = shard_pieces(layout, o);
-      ASSERT_EQ(pieces.parts(), ranks);
-      EXPECT_EQ(pieces.count(), static_cast<uint64_t>(layout.gradient_total()));
-      EXPECT_TRUE(std::ranges::is_sorted(pieces.bounds));
-      for (const Parameter& p : layout.parameters()) {
-        for (const uint64_t bound : pieces.bounds) {
-          const int64_t inside = static_cast<int64_t>(bound) - p.gradient;
-          if (inside <= 0 || inside >= p.size) continue;
-          EXPECT_EQ(inside % 256, 0) << p.name;
-          EXPECT_FALSE(is_muon_matrix(p, o)) << p.name;
-        }
+  const auto [kind, stage] = GetParam();
+  OptimizerOptions o{.kind = kind};
+  for (int ranks = 1; ranks <= 40; ++ranks) {
+    o.zero = {stage, ranks};
+    const std::vector<LayerMatrix> whole = divided_matrices(layout, o);
+    EXPECT_EQ(whole.empty(), stage < 3 || ranks == 1);
+    const Pieces pieces = shard_pieces(layout, o);
+    ASSERT_EQ(pieces.parts(), ranks);
+    EXPECT_EQ(pieces.count(), static_cast<uint64_t>(layout.gradient_total()));
+    EXPECT_TRUE(std::ranges::is_sorted(pieces.bounds));
+    for (const Parameter& p : layout.parameters()) {
+      for (const uint64_t bound : pieces.bounds) {
+        const int64_t inside = static_cast<int64_t>(bound) - p.gradient;
+        if (inside <= 0 || inside >= p.size) continue;
+        EXPECT_EQ(inside % 256, 0) << p.name;
+        EXPECT_FALSE(is_muon_matrix(p, o)) << p.name;
+      }
+    }
+    for (const LayerMatrix& m : whole) {
+      for (const uint64_t bound : pieces.bounds) {
+        const int64_t inside = static_cast<int64_t>(bound) - m.gradient;
+        EXPECT_FALSE(0 < inside && inside < m.size) << m.master;
       }
     }
   }
@@ -156,13 +208,18 @@ TEST(ZeroStages, PlanThePieceOfARank) {
 }
 
 TEST(ZeroStages, ReserveWhatTheyPlan) {
-  const TrainerOptions options = at_stage(options_of(), 2, 3);
-  on_ranks(3, {}, options, [](TrainRig& rig) {
-    uint64_t bytes = 0;
-    for (const auto& arena : rig.trainer->memory()) bytes += arena.size();
-    EXPECT_EQ(bytes, rig.sizes.persistent());
-    return Outcome{};
-  });
+  for (const BackwardPacking packing : {BackwardPacking::kByLayer, BackwardPacking::kResident}) {
+    for (const int stage : {2, 3}) {
+      TrainerOptions options = at_stage(options_of(), stage, 3);
+      options.backward_packing = packing;
+      on_ranks(3, {}, options, [](TrainRig& rig) {
+        uint64_t bytes = 0;
+        for (const auto& arena : rig.trainer->memory()) bytes += arena.size();
+        EXPECT_EQ(bytes, rig.sizes.persistent());
+        return Outcome{};
+      });
+    }
+  }
 }
 
 // Elements that a rank moves when each of n ranks reduces its piece, and when it gives it away.
@@ -194,18 +251,51 @@ Moved heads(const Pieces& pieces, int rank) {
   return out;
 }
 
+// Packed bytes of the divided matrices that each rank packs.
+std::vector<uint64_t> packed_by_owner(const Model& model, const MasterCut& cut) {
+  const PackedShapes shapes =
+      plan_forward_shapes(model.compute().device(), model.config(), model.compute_dtype());
+  std::vector<uint64_t> bytes(static_cast<size_t>(cut.ranks()));
+  for (int64_t l = 0; l < model.config().layers; ++l) {
+    const LayerOffsets& at = model.layout().layer(l);
+    const PackedShapes::Layer& shape = shapes.layers[static_cast<size_t>(l)];
+    for (const auto& [place, packed] :
+         {std::pair(at.qkv, shape.qkv.bytes), std::pair(at.o, shape.o.bytes),
+          std::pair(at.gate_up, shape.gate_up.bytes), std::pair(at.down, shape.down.bytes)}) {
+      const int owner = cut.owner(place);
+      if (owner >= 0) bytes[static_cast<size_t>(owner)] += packed;
+    }
+  }
+  return bytes;
+}
+
+// Of an optimizer step at stage 3: what all ranks have in fp32, and the packed rest.
+TrafficBytes parameters_of_stage_3(const Model& model, const Pieces& cut, int rank) {
+  TrafficBytes out;
+  for (const Parameter& p : model.layout().parameters()) {
+    if (model.master_cut().owner(p.offset) >= 0) continue;
+    const auto first = static_cast<uint64_t>(p.gradient), size = static_cast<uint64_t>(p.size);
+    out += gathered(cut.within({first, first + size}), rank).bytes(4);
+  }
+  Pieces packed{{0}};
+  for (const uint64_t bytes : packed_by_owner(model, model.master_cut()))
+    packed.bounds.push_back(packed.count() + bytes);
+  out += gathered(packed, rank).bytes(1);
+  return out;
+}
+
 TEST(ZeroStages, MoveTheBytesOfTheirFormula) {
   constexpr uint64_t kSteps = 4;  // of the optimizer
   const WeightLayout layout = layout_of_fixture();
   const auto total = static_cast<uint64_t>(layout.gradient_total());
   for (const int ranks : {2, 3}) {
-    for (const int stage : {0, 1, 2}) {
+    for (const int stage : {0, 1, 2, 3}) {
       const TrainerOptions options = at_stage(clipped(), stage, ranks);
       const Pieces even = even_pieces(total, ranks), cut = shard_pieces(layout, options.optimizer);
       on_ranks(ranks, {}, options, [&](TrainRig& rig) {
         SCOPED_TRACE(str("stage ", stage, ", rank ", rig.ranks.rank(), " of ", ranks));
         const int rank = rig.ranks.rank();
-        const Outcome out = train_twice(rig);
+        const Outcome out = take_steps(rig);
         const Traffic traffic = rig.ranks.traffic();
         TrafficBytes gradients, parameters;
         if (stage < 2) {
@@ -219,7 +309,9 @@ TEST(ZeroStages, MoveTheBytesOfTheirFormula) {
           EXPECT_EQ(traffic.of(Collective::kAllReduce), TrafficBytes{});
           gradients += heads(cut, rank).bytes(4 * kSteps);
         }
-        if (stage > 0) parameters += gathered(cut, rank).bytes(4 * kSteps);
+        if (stage == 1 || stage == 2) parameters += gathered(cut, rank).bytes(4 * kSteps);
+        for (uint64_t i = 0; stage == 3 && i < kSteps; ++i)
+          parameters += parameters_of_stage_3(rig.model(), cut, rank);
         EXPECT_EQ(traffic.of(TrafficUse::kGradients), gradients);
         EXPECT_EQ(traffic.of(TrafficUse::kParameters), parameters);
         EXPECT_EQ(traffic.of(TrafficUse::kStates), TrafficBytes{});
@@ -287,7 +379,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, ZeroCheckpoints,
 TEST_P(ZeroCheckpoints, HaveNoTraceOfTheStage) {
   const std::string whole = save("whole", 0);
   const Outcome one = resume(whole, 0, 1), two = resume(whole, 0, 2);
-  for (const int stage : {1, 2}) {
+  for (const int stage : {1, 2, 3}) {
     SCOPED_TRACE(stage);
     const std::string path = save(str("stage", stage), stage);
     int files = 0;
@@ -304,7 +396,7 @@ TEST_P(ZeroCheckpoints, HaveNoTraceOfTheStage) {
 
 // The others give their parts all the same, and all go on.
 TEST_P(ZeroCheckpoints, ThatFailEndNoRun) {
-  const TrainerOptions o = at_stage(options(), 2, 3);
+  const TrainerOptions o = at_stage(options(), 3, 3);
   const std::string dir = dir_.file("saved");
   on_ranks(3, {}, o, [&](TrainRig& rig) {
     train_twice(rig);

@@ -109,7 +109,7 @@ class Work(NamedTuple):
         return self.prompt + self.response
 
 
-def layouts(ranks, zeros=(0, 1, 2)):
+def layouts(ranks, zeros=(0, 1, 2, 3)):
     """All layouts of so many ranks in powers of two, with up to 8 ranks of an inner axis."""
     sizes = [1, 2, 4, 8]
     for tensor in sizes:

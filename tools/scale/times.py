@@ -1,5 +1,5 @@
 """The time of a step, term by term. docs/scale.md has each formula; a function here has one or two
-of its rows. No term hides behind another: librl exchanges gradients after the last micro-batch, and
+of its rows. No term hides behind another: gradients are exchanged after the last micro-batch, and
 the sums of tensor-parallel ranks where they are needed."""
 import math
 from typing import NamedTuple
@@ -9,7 +9,8 @@ from scale.shapes import ITEM
 
 UPDATE_BYTES = 28   # that AdamW reads or writes of a parameter
 STATE_BYTES = 8     # of its moments
-KEPT_BYTES = 4 + ITEM + 4  # masters, packed weights, gradients
+MASTER_BYTES = 4
+KEPT_BYTES = ITEM + 4  # packed weights, gradients
 
 
 class Group(NamedTuple):
@@ -46,7 +47,10 @@ class Step:
         self.rows = samples * work.tokens / layout.context  # of a rank in an optimizer step
         self.loss_rows = samples * work.response / layout.context
         self.micro_batches = math.ceil(self.rows / work.max_tokens)
-        self.parameters = shape.parameters / (layout.tensor * layout.stages)
+        parts = layout.tensor * layout.stages
+        self.parameters = shape.parameters / parts
+        self.matrices = shape.layers * shape.layer_weights / parts  # of its layers
+        self.largest_matrix = 2 * shape.hidden * shape.mlp / layout.tensor
         self.recompute = not self.fits(False)
 
     # ---- memory ----
@@ -59,10 +63,25 @@ class Step:
         layers = s.layers / self.layout.stages
         return layers * 4 * s.hidden + layer if recompute else layers * layer
 
+    def share(self, parameters):
+        """What a rank has of parameters that ZeRO divides: at stage 3 in whole matrices, so up to
+        one more than its part."""
+        n, zero = self.layout.replicas, self.layout.zero
+        if not zero or n == 1:
+            return parameters
+        return min(parameters, parameters / n + (self.largest_matrix if zero == 3 else 0))
+
+    def masters(self):
+        """What a rank has of them."""
+        if self.layout.zero < 3:
+            return self.parameters
+        return self.parameters - self.matrices + self.share(self.matrices)
+
     def kept_bytes(self):
-        """Of weights, gradients and states."""
-        states = STATE_BYTES / (self.layout.replicas if self.layout.zero else 1)
-        return self.parameters * (KEPT_BYTES + states)
+        """Of weights, gradients and states; at stage 3 with room for a matrix that is unpacked."""
+        room = 4 * self.largest_matrix if self.layout.zero == 3 else 0
+        return (self.parameters * KEPT_BYTES + self.masters() * MASTER_BYTES
+                + self.share(self.parameters) * STATE_BYTES + room)
 
     def needed_bytes(self, recompute):
         in_flight = min(self.micro_batches, self.layout.stages)
@@ -98,12 +117,16 @@ class Step:
         return (layers + head) * (self.layout.stages - 1) / self.micro_batches
 
     def update_s(self):
-        parameters = self.parameters / (self.layout.replicas if self.layout.zero else 1)
-        return parameters * UPDATE_BYTES / self.machine.update_bytes_per_s
+        return self.share(self.parameters) * UPDATE_BYTES / self.machine.update_bytes_per_s
 
     def publish_s(self):
-        """Of one publication: masters are read, weights for forward and backward are written."""
-        return self.parameters * (4 + 2 * ITEM) / self.machine.update_bytes_per_s
+        """Of one publication: masters are read, weights for forward and backward are written. At
+        stage 3 a rank packs its own matrices, and unpacks all for the backward."""
+        size = self.parameters * (4 + 2 * ITEM)
+        if self.layout.zero == 3:
+            own = self.share(self.matrices) * (4 + ITEM)
+            size += own + self.matrices * (2 * 4 + 2 * ITEM - (4 + 2 * ITEM))
+        return size / self.machine.update_bytes_per_s
 
     # ---- exchanges of an optimizer step ----
 
@@ -119,7 +142,8 @@ class Step:
 
     def parameters_s(self):
         group = self.group("replicas")
-        sent = traffic.parameters_gathered(self.parameters, group.size, self.layout.zero)
+        sent = traffic.parameters_gathered(self.parameters, group.size, self.layout.zero,
+                                           self.matrices, ITEM)
         return exchange_s(self.machine, group, sent / group.size) if sent else 0.0
 
     def sums_s(self):

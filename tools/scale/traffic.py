@@ -15,14 +15,17 @@ def gradients(parameters, ranks, zero):
 
 
 def norm_parts_most(ranks, zero):
-    """Of an optimizer step, besides: with stage 2 the ranks of a chunk of the norm give the first
-    of them what they have of it. At most one chunk for each border between pieces, which the
+    """Of an optimizer step, besides: from stage 2 on the ranks of a chunk of the norm give the
+    first of them what they have of it. At most one chunk for each border between pieces, which the
     prediction leaves out."""
-    return F32 * NORM_CHUNK * (ranks - 1) if zero == 2 else 0
+    return F32 * NORM_CHUNK * (ranks - 1) if zero >= 2 else 0
 
 
-def parameters_gathered(parameters, ranks, zero):
-    """Of an optimizer step: from stage 1 on each rank has the others' updated pieces."""
+def parameters_gathered(parameters, ranks, zero, matrices=0, item=2):
+    """Of an optimizer step: from stage 1 on each rank has the others' updated pieces, at stage 3 of
+    the weights in the layers' matrices what the others have packed, an item each."""
+    if zero == 3:
+        return (F32 * (parameters - matrices) + item * matrices) * (ranks - 1)
     return F32 * parameters * (ranks - 1) if zero >= 1 else 0
 
 

@@ -14,6 +14,7 @@
 #include "pipeline/config/activation_options.h"
 #include "pipeline/config/algo_options.h"
 #include "pipeline/config/runtime_options.h"
+#include "train/optimizer/shards.h"
 
 namespace rl {
 namespace {
@@ -233,7 +234,8 @@ OptimizerOptions optimizer_from(const Settings& settings) {
   o.seed = settings.runtime.seed;
   o.offload = {optimizer.cpu_offload, optimizer.cpu_offload_fraction, optimizer.overlap_d2h_h2d};
   o.no_decay = settings.optimizer.no_decay;
-  o.zero = {static_cast<int>(settings.parallel.zero_stage), data_rank_count_of(settings)};
+  o.zero = {static_cast<int>(settings.parallel.zero_stage), data_rank_count_of(settings),
+            settings.parallel.overlap_grad_reduce, settings.parallel.overlap_param_gather};
   o.ema = settings.optimizer.ema;
   return o;
 }
@@ -277,6 +279,13 @@ double own_or(double own, double of_policy) { return own >= 0 ? own : of_policy;
 
 TrainableRule trainable_from(const Settings& settings) {
   return {settings.model.freeze, settings.model.train_only};
+}
+
+MasterCut master_cut_from(const Settings& settings, const ModelConfig& config,
+                          const TrainableRule& trainable, int rank) {
+  const OptimizerOptions optimizer = optimizer_from(settings);
+  if (optimizer.zero.stage < 3) return {};
+  return master_cut(WeightLayout(config, trainable), optimizer, rank);
 }
 
 int64_t of_all_ranks(const Settings& settings, int64_t tokens_per_device) {

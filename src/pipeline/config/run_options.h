@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/kv_pool.h"
+#include "model/masters.h"
 #include "pipeline/config/settings.gen.h"
 #include "rollout/engine.h"
 #include "train/critic.h"
@@ -30,6 +31,10 @@ Request eval_request_from(const Settings& settings);
 void add_turn_stops(Request& request, const std::vector<int32_t>& turn_ends);
 // What model.freeze and model.train_only leave to train of the policy.
 TrainableRule trainable_from(const Settings& settings);
+// What a rank, one of those that parallel.zero_stage divides states among, has of the masters of a
+// model with this configuration, of which `trainable` is trained.
+MasterCut master_cut_from(const Settings& settings, const ModelConfig& config,
+                          const TrainableRule& trainable, int rank);
 // Without num_blocks and swap_blocks, which the plan chooses. max_model_len is the effective one.
 EngineOptions engine_options_from(const Settings& settings, int64_t max_model_len);
 // Rows of a trained sample that predict nothing: 1 for a reward model, which reads the row of the

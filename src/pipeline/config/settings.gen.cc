@@ -231,10 +231,14 @@ ParallelDevicesSettings::ParallelDevicesSettings(const OptionSet& options)
       trainer(options.get_i64_list("parallel.devices.trainer")) {}
 
 ParallelSettings::ParallelSettings(const OptionSet& options)
-    : context(options.get_i64("parallel.context")),
+    : backward_prefetch(choice_of<ParallelBackwardPrefetch>(options, "parallel.backward_prefetch")),
+      context(options.get_i64("parallel.context")),
       context_kind(choice_of<ParallelContextKind>(options, "parallel.context_kind")),
       context_zigzag(options.get_bool("parallel.context_zigzag")),
       data(options.get_i64("parallel.data")),
+      forward_prefetch(options.get_bool("parallel.forward_prefetch")),
+      overlap_grad_reduce(options.get_bool("parallel.overlap_grad_reduce")),
+      overlap_param_gather(options.get_bool("parallel.overlap_param_gather")),
       pipeline(options.get_i64("parallel.pipeline")),
       pipeline_first_layers(options.get_i64("parallel.pipeline_first_layers")),
       pipeline_last_layers(options.get_i64("parallel.pipeline_last_layers")),

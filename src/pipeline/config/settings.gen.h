@@ -44,6 +44,7 @@ enum class EvalWeights : uint8_t { kTrained, kEma };
 enum class ModelDtype : uint8_t { kAuto, kBf16, kFp32 };
 enum class OptimizerName : uint8_t { kAdamw, kMuon };
 enum class OptimizerStateDtype : uint8_t { kFp32, kBf16, kInt8 };
+enum class ParallelBackwardPrefetch : uint8_t { kNone, kPre, kPost };
 enum class ParallelContextKind : uint8_t { kAllGather, kUlysses, kRing };
 enum class PipelineColocate : uint8_t { kAll, kActorRef, kCriticReward, kNone };
 enum class PipelineFilter : uint8_t { kNone, kMean, kSpread };
@@ -348,10 +349,14 @@ struct ParallelDevicesSettings {
 struct ParallelSettings {
   explicit ParallelSettings(const OptionSet& options);
 
+  ParallelBackwardPrefetch backward_prefetch;
   int64_t context;  // ranks
   ParallelContextKind context_kind;
   bool context_zigzag;
   int64_t data;  // ranks
+  bool forward_prefetch;
+  bool overlap_grad_reduce;
+  bool overlap_param_gather;
   int64_t pipeline;  // stages
   int64_t pipeline_first_layers;  // layers
   int64_t pipeline_last_layers;  // layers

@@ -91,7 +91,7 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
   const uint64_t staging = device_.host_workspace_bytes(threads_);
   if (staging != 0) always_.push_back({kCopyStaging, "always", staging});
   const size_t first_weights = always_.size();
-  add("policy", "master weights", Model::master_bytes(config_));
+  add("policy", "master weights", master_bytes());
   add("policy", "packed weights, forward", packed_bytes());
   if (settings.model.compute_copies > 1) add_second_copy();
   if (has_rollout_weights(settings, use)) add_rollout_weights(models.whole);
@@ -109,6 +109,12 @@ void Planner::set_engine(const EngineSettings& engine) {
 
 void Planner::add(const char* role, const char* name, uint64_t bytes) {
   always_.push_back({name, "always", bytes, role, home()});
+}
+
+// Of the rank that has most.
+uint64_t Planner::master_bytes() const {
+  const MasterCut cut = master_cut_from(settings_, config_, trainable_from(settings_), 0);
+  return Model::master_bytes(config_, cut);
 }
 
 uint64_t Planner::packed_bytes() const {
@@ -190,7 +196,8 @@ void Planner::add_frozen(const char* role, const ModelConfig& config) {
 void Planner::add_critic() {
   const ModelConfig config = with_scalar_head(config_);
   const TrainerSizes sizes = critic_sizes(min_tokens());
-  add("critic", "master weights", Model::master_bytes(config));
+  const MasterCut cut = master_cut_from(settings_, config, {}, 0);
+  add("critic", "master weights", Model::master_bytes(config, cut));
   add("critic", "packed weights, forward", Model::packed_forward_bytes(device_, config, compute_));
   add_states("critic", sizes);
 }

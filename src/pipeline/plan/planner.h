@@ -59,6 +59,7 @@ class Planner {
   uint64_t always_bytes() const;
   // Masters, compute copies and those of engines.
   uint64_t weight_bytes() const { return weight_bytes_; }
+  uint64_t master_bytes() const;  // of the policy, on a rank
   // Of one compute copy of the policy, as forwards read it, and as those of engines do.
   uint64_t packed_bytes() const;
   uint64_t rollout_packed_bytes() const;

@@ -55,6 +55,8 @@ DataRanks RunRanks::data() {
 
 StageRanks RunRanks::stages() { return stages_ ? StageRanks(*stages_) : StageRanks(); }
 
+MasterRanks RunRanks::masters() { return data_ ? MasterRanks(*data_) : MasterRanks(); }
+
 TensorRanks RunRanks::tensor() { return tensor_ ? TensorRanks(*tensor_) : TensorRanks(); }
 
 ContextRanks RunRanks::context() { return context_ ? ContextRanks(*context_) : ContextRanks(); }

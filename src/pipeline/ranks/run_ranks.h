@@ -12,6 +12,7 @@
 
 #include "comm/group.h"
 #include "model/ranks/context_ranks.h"
+#include "model/ranks/master_ranks.h"
 #include "model/ranks/stage_ranks.h"
 #include "model/ranks/tensor_ranks.h"
 #include "train/ranks/data_ranks.h"
@@ -50,6 +51,8 @@ class RunRanks {
   TensorRanks tensor();
   // Those that have the stages of one model.
   StageRanks stages();
+  // The same as data(), as those that may divide the masters of a model.
+  MasterRanks masters();
   // Those that divide the rows of one micro-batch.
   ContextRanks context();
   // What this rank has exchanged of batches, gradients, parameters and states, of rows, and with

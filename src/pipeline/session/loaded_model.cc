@@ -20,7 +20,7 @@ namespace rl {
 namespace {
 
 ModelOptions model_options(Runtime& runtime, const Settings& settings, const MemoryPlan& plan,
-                           PlanUse use) {
+                           PlanUse use, const ModelConfig& config) {
   ModelOptions m;
   m.tensor = runtime.tensor_ranks();
   m.split = tensor_split_from(settings, m.tensor.rank());
@@ -32,6 +32,10 @@ ModelOptions model_options(Runtime& runtime, const Settings& settings, const Mem
   m.kv_dtype = kv.dtype;
   m.compute_copies = settings.model.compute_copies;
   if (has_rollout_weights(settings, use)) m.rollout_bucket_bytes = settings.sync.bucket_bytes;
+  m.master_ranks = runtime.master_ranks();
+  m.masters =
+      master_cut_from(settings, with_stage(with_split(config, m.split), m.cut, m.stages.rank()),
+                      trainable_from(settings), m.master_ranks.rank());
   return m;
 }
 
@@ -75,8 +79,9 @@ std::shared_ptr<LoadedModel> LoadedModel::open(std::shared_ptr<Runtime> runtime,
   loaded->plan_ = std::move(plan);
   loaded->load_tokenizer(*source);
   with_knobs(loaded->plan_, [&] {
-    loaded->model_ = std::make_unique<Model>(*source, loaded->runtime_->compute(),
-                                             model_options(*runtime, settings, loaded->plan_, use));
+    loaded->model_ = std::make_unique<Model>(
+        *source, loaded->runtime_->compute(),
+        model_options(*runtime, settings, loaded->plan_, use, source->config()));
     if (use != PlanUse::kForward) return;
     loaded->forward_ = std::make_unique<ModelForward>(*loaded->model_, settings, loaded->plan_);
   });
@@ -249,10 +254,11 @@ void LoadedModel::with_steady_weights(FunctionRef<void()> read) const {
 void LoadedModel::require_no_loop() const {
   const std::lock_guard lock(use_mutex_);
   const ParallelSettings& parallel = runtime_->settings().parallel;
-  if (run_ == nullptr || parallel.tensor * parallel.pipeline == 1) return;
+  const bool in_parts = parallel.tensor * parallel.pipeline > 1;
+  if (run_ == nullptr || (!in_parts && !model_->master_cut().divides())) return;
   throw Error(Code::kBusy, str("the model is in use by ", run_,
                                ", and the ranks that divide it save it together"))
-      .with_key(partner_axis_of(runtime_->settings()));
+      .with_key(in_parts ? partner_axis_of(runtime_->settings()) : "parallel.zero_stage");
 }
 
 void LoadedModel::save(const std::string& dir, Dtype dtype, bool replace_existing) const {

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "formats/open/open_weight_source.h"
 #include "pipeline/config/algo_options.h"
+#include "pipeline/config/run_options.h"
 
 namespace rl {
 namespace {
@@ -119,6 +120,12 @@ std::unique_ptr<Model> load(const LoadedModel& policy, const Settings& settings,
     model.tensor = policy.model().tensor_ranks();
     model.cut = policy.model().stage_cut();
     model.stages = policy.model().stage_ranks();
+  }
+  if (role.trained) {
+    model.master_ranks = runtime.master_ranks();
+    const ModelConfig config =
+        with_stage(with_split(source->config(), model.split), model.cut, model.stages.rank());
+    model.masters = master_cut_from(settings, config, {}, model.master_ranks.rank());
   }
   model.filled_later = filled_later;
   model.borrowed = borrowed;

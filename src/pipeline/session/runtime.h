@@ -69,6 +69,7 @@ class Runtime {
   DataRanks rollout_ranks();
   TensorRanks tensor_ranks() { return ranks_.tensor(); }
   StageRanks stage_ranks() { return ranks_.stages(); }
+  MasterRanks master_ranks() { return ranks_.masters(); }
   ContextRanks context_ranks() { return ranks_.context(); }
   std::shared_ptr<Runtime> make_rank(int rank) const;
   Logger& logger() { return logger_; }

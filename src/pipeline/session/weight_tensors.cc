@@ -28,6 +28,22 @@ const Parameter& find_weight(const LoadedModel& model, std::string_view name, st
       .with_nearest(nearest_names(name, std::move(names)));
 }
 
+// What a call for one rank's weights cannot have: ranks that divide masters have a part each.
+[[noreturn]] void refuse_divided(const std::string& what) {
+  throw Error(Code::kUnsupported,
+              str(what, ": with parallel.zero_stage = 3 each rank has a part of the weights"))
+      .with_key("parallel.zero_stage")
+      .with_expected("0, 1 or 2");
+}
+
+// A weight that all ranks have.
+const Parameter& find_whole_weight(const LoadedModel& model, std::string_view name) {
+  const Parameter& p = find_weight(model, name, "name");
+  if (model.model().held_masters().divides(p.offset))
+    refuse_divided(str("weight ", p.name, " cannot be read"));
+  return p;
+}
+
 [[noreturn]] void fail(const NamedTensor& weight, Code code, const std::string& what) {
   throw Error(code, str("weight ", weight.name, ": ", what)).with_key(weight.name);
 }
@@ -146,8 +162,8 @@ std::vector<const Parameter*> targets_of(const LoadedModel& model,
 
 TensorPtr lend_weight(std::shared_ptr<const LoadedModel> model, std::string_view name) {
   if (model->runtime().compute().has_own_memory()) return copy_weight(*model, name);
-  const Parameter& p = find_weight(*model, name, "name");
-  const float* const data = model->model().master() + p.offset;
+  const Parameter& p = find_whole_weight(*model, name);
+  const float* const data = model->model().held_masters().at(p.offset);
   return std::make_shared<const Tensor>(Tensor::Description{.data = data,
                                                             .type = ElementType::kF32,
                                                             .shape = p.shape,
@@ -157,10 +173,10 @@ TensorPtr lend_weight(std::shared_ptr<const LoadedModel> model, std::string_view
 
 TensorPtr device_weight(std::shared_ptr<const LoadedModel> model, std::string_view name,
                         bool copied) {
-  const Parameter& p = find_weight(*model, name, "name");
+  const Parameter& p = find_whole_weight(*model, name);
   const std::shared_ptr<Runtime> runtime = model->shared_runtime();
   const LoadedModel& source = *model;
-  TensorPtr weight = device_tensor(runtime, {.data = source.model().master() + p.offset,
+  TensorPtr weight = device_tensor(runtime, {.data = source.model().held_masters().at(p.offset),
                                              .shape = p.shape,
                                              .read_only = true,
                                              .owner = std::move(model)});
@@ -170,11 +186,12 @@ TensorPtr device_weight(std::shared_ptr<const LoadedModel> model, std::string_vi
 }
 
 TensorPtr copy_weight(const LoadedModel& model, std::string_view name) {
-  const Parameter& p = find_weight(model, name, "name");
+  const Parameter& p = find_whole_weight(model, name);
   const OwnedTensor copy =
       make_tensor(ElementType::kF32, p.shape, model.runtime().ledger().memory());
   const std::span<float> values(reinterpret_cast<float*>(copy.data), static_cast<size_t>(p.size));
-  model.with_steady_weights([&] { model.model().masters().part(p.offset, p.size).read(values); });
+  const MasterFloats masters = model.model().held_masters();
+  model.with_steady_weights([&] { masters.part(p.offset, p.size).read(values); });
   return copy.tensor;
 }
 
@@ -201,6 +218,7 @@ uint64_t next_version(const Model& m, uint64_t as_version) {
 // after. A pipeline computes alone, so it excludes this and is excluded.
 uint64_t set_weights(LoadedModel& model, std::span<const NamedTensor> weights, uint64_t as_version,
                      void* producer_stream) {
+  if (model.model().master_cut().divides()) refuse_divided("weights cannot be set");
   const std::vector<const Parameter*> targets = targets_of(model, weights);
   Runtime& runtime = model.runtime();
   const ComputeLease compute(runtime, "setting weights", model.compute_sharing(), &model);

@@ -30,13 +30,18 @@ void read_trained_rows(const Model& model, const TensorList& trained, const Rows
   read_rows(model.layout(), rows.tensor, rows.first_row, read, rows.out);
 }
 
+bool is_divided(const Model& model) {
+  return model.tensor_ranks().size() > 1 || !model.stage_ranks().alone() ||
+         model.master_cut().divides();
+}
+
 }  // namespace
 
 void add_hf_model(const LoadedModel& loaded, CheckpointDraft& draft) {
   if (!draft.meta.contents.hf_model) return;
   SaveOptions options = loaded.save_options();
   options.dtype = Dtype::kF32;
-  if (loaded.model().tensor_ranks().size() > 1 || !loaded.model().stage_ranks().alone()) {
+  if (is_divided(loaded.model())) {
     draft.save_model = [&model = loaded.model(), options = std::move(options),
                         whole = std::make_shared<WholeTensors>(loaded.model())](
                            FileSystem& fs, const std::string& dir) {

@@ -432,8 +432,10 @@ CheckpointDraft PolicyUpdate::draft(const CheckpointMeta& meta) {
 
 CheckpointDraft PolicyUpdate::draft_of_copy(const CheckpointMeta& meta) {
   CheckpointDraft draft = draft_states(meta);
+  const bool gathers = model_.model().master_cut().divides();  // before what the copy takes
+  if (gathers) add_hf_model(model_, draft);
   checkpoint_copy_.take(draft);
-  add_hf_model(model_, draft);
+  if (!gathers) add_hf_model(model_, draft);
   return draft;
 }
 

@@ -1,5 +1,10 @@
 // Everything but weights and optimizer is checked before a load, which overwrites the host's model.
+#include <optional>
+#include <tuple>
+#include <utility>
+
 #include "core/error.h"
+#include "core/hash.h"
 #include "pipeline/session/step_watch.h"
 #include "pipeline/update/trainer_session_impl.h"
 
@@ -74,13 +79,10 @@ std::string TrainerSession::save_steady(const Checkpoint& checkpoint) {
   return path;
 }
 
-TrainerState TrainerSession::load(const std::string& path) {
-  const Turn turn(*this, "loading a checkpoint");
-  Runtime& runtime = model_->runtime();
-  FileSystem& fs = runtime.fs();
-  PolicyUpdate& update = impl_->update;
-  const std::string found = latest_checkpoint(fs, path).value_or(path);
-  update.trainer().require_same_frozen(fs, found);
+// What a checkpoint says of the trainer that made it, which is one like this.
+std::pair<CheckpointMeta, TrainerState> TrainerSession::read_state(const std::string& found) const {
+  FileSystem& fs = model_->runtime().fs();
+  impl_->update.trainer().require_same_frozen(fs, found);
   const CheckpointMeta meta = read_checkpoint_meta(fs, found, kTrainerDigest);
   TrainerState state = parse_trainer_state(meta.pipeline, found + "/manifest.json");
   if (state.steps != static_cast<uint64_t>(meta.step)) {
@@ -90,8 +92,27 @@ TrainerState TrainerSession::load(const std::string& path) {
   }
   require_same_identity(state.identity, trainer_identity(impl_->settings, impl_->plan, *model_),
                         found);
-  const LoadedModel::RunLease run(*model_, "loading a checkpoint");
-  const LoadedModel::WriteLease write(*model_, runtime.busy_timeout_ns());
+  return {meta, std::move(state)};
+}
+
+TrainerState TrainerSession::load(const std::string& path) {
+  const Turn turn(*this, "loading a checkpoint");
+  Runtime& runtime = model_->runtime();
+  FileSystem& fs = runtime.fs();
+  PolicyUpdate& update = impl_->update;
+  const std::string found = latest_checkpoint(fs, path).value_or(path);
+  const bool together = update.trainer().packs_together();
+  const DataRanks ranks = together ? runtime.data_ranks() : DataRanks();
+  CheckpointMeta meta;
+  TrainerState state;
+  std::optional<LoadedModel::RunLease> run;
+  std::optional<LoadedModel::WriteLease> write;
+  const auto check = [&] {
+    std::tie(meta, state) = read_state(found);
+    run.emplace(*model_, "loading a checkpoint");
+    write.emplace(*model_, runtime.busy_timeout_ns());
+  };
+  ranks.agree_to_load(check, [&] { return digest64(meta.pipeline); });
   const Publication publication(*this);
   StepWatch watch(*model_, nullptr);
   update.load(fs, found, meta.config_digest);

@@ -156,6 +156,7 @@ class TrainerSession {
   TrainedStep finished(UpdateResult result);
   std::optional<uint64_t> publish_packed();
   void give_states();
+  std::pair<CheckpointMeta, TrainerState> read_state(const std::string& found) const;
   std::string save_steady(const Checkpoint& checkpoint);  // while the weights cannot change
   std::shared_ptr<LoadedModel> model_;
   class Turn;

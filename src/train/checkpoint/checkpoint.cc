@@ -285,9 +285,7 @@ void read_verified(FileSystem& fs, const std::string& path, const TensorList& te
 
 // The masters, read into scratch if there is some.
 TensorList scratch_tensors(const CheckpointTarget::Trained& m) {
-  if (m.scratch.empty()) {
-    return trained_tensors(*m.arrays.layout, {m.arrays.masters, &Parameter::offset});
-  }
+  if (m.scratch.empty()) return master_tensors(*m.arrays.layout, m.arrays.masters);
   return trained_tensors(*m.arrays.layout, {m.scratch, &Parameter::gradient});
 }
 
@@ -440,7 +438,7 @@ CheckpointState load_checkpoint(FileSystem& fs, const std::string& path,
   for (const auto& m : target.models) {
     if (m.scratch.empty()) continue;
     for (const Parameter& p : m.arrays.layout->parameters()) {
-      if (!p.trainable()) continue;
+      if (!p.trainable() || !m.arrays.masters.has(p.offset)) continue;
       m.scratch.part(p.gradient, p.size).copy_to(m.arrays.masters.part(p.offset, p.size));
     }
   }

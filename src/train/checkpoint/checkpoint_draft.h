@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/fs.h"
+#include "model/masters.h"
 #include "model/weights.h"
 #include "ops/device_floats.h"
 #include "train/checkpoint/array_file.h"
@@ -67,9 +68,13 @@ struct StateArray {
 
 struct CheckpointArrays {
   const WeightLayout* layout = nullptr;  // with what is trained
-  DeviceFloats masters;                  // flat, in the layout
+  MasterFloats masters;                  // by their places in the layout
   std::vector<StateArray> states;
 };
+
+// The masters of the trained parameters. Of those that ranks divide a tensor is this rank's part,
+// which is all of it or empty.
+TensorList master_tensors(const WeightLayout& layout, const MasterFloats& masters);
 
 // The parameters that a run did not train.
 struct FrozenMark {

@@ -81,7 +81,9 @@ AdamwState::AdamwState(const WeightLayout& layout, const OptimizerOptions& optio
       staging_("optimizer staging, host", moment_bytes(layout, options).staging, Touch::kLater,
                compute.ledger()),
       gradient_data_(tools.gradients != nullptr ? tools.gradients : gradients_.data()),
-      chunk_sums_(static_cast<size_t>(num_optimizer_chunks(layout.gradient_total()))) {
+      chunk_sums_(static_cast<size_t>(num_optimizer_chunks(layout.gradient_total()))),
+      layer_gradients_(layout.layer_gradients()),
+      unsummed_(static_cast<uint64_t>(layout.gradient_total())) {
   if (options.grad_dtype == GradDtype::kBf16) {
     std::byte* const scratch =
         tools.gradients != nullptr
@@ -217,6 +219,8 @@ std::vector<Arena*> AdamwState::dropped(bool with_gradients) {
 
 void AdamwState::zero_gradients(int64_t number) {
   hold_gradients();
+  sums_.clear();
+  unsummed_ = static_cast<uint64_t>(layout_.gradient_total());
   if (rounded_) return rounded_->begin(number);
   zero_floats(compute_, {gradients().data(), layout_.gradient_total()});
 }
@@ -227,7 +231,24 @@ Values AdamwState::all_gradients() const {
           rounded_ ? Element::kBf16 : Element::kF32, space};
 }
 
-void AdamwState::sum_over_ranks() { shards_.reduce(all_gradients()); }
+void AdamwState::start_sum(int64_t layer) {
+  const auto begin = static_cast<uint64_t>(layer_gradients_[static_cast<size_t>(layer)]);
+  if (begin >= unsummed_) return;
+  sums_.push_back(shards_.start_reduce(all_gradients(), {begin, unsummed_}));
+  unsummed_ = begin;
+}
+
+void AdamwState::start_sums() {
+  if (!overlaps_sums()) return;
+  for (size_t l = layer_gradients_.size(); l-- > 0;) start_sum(static_cast<int64_t>(l));
+}
+
+void AdamwState::sum_over_ranks() {
+  if (unsummed_ > 0) shards_.reduce(all_gradients(), {0, unsummed_});
+  unsummed_ = 0;
+  for (StartedCall& sum : sums_) sum.wait();
+  sums_.clear();
+}
 
 void AdamwState::share_copies(const StageRanks& stages) {
   for (const Parameter& p : layout_.parameters()) {
@@ -326,11 +347,11 @@ float* AdamwState::staged(int64_t buffer) const {
   return staging_.at<float>(static_cast<uint64_t>(buffer) * places_.staging_bytes());
 }
 
-AdamwState::Operands AdamwState::fetch(const TrainedRun& run, const float* masters,
+AdamwState::Operands AdamwState::fetch(const TrainedRun& run, const MasterFloats& masters,
                                        int64_t buffer) {
   float* const weights = staged(buffer);
   float* const gradients = weights + places_.staging_bytes() / 2 / sizeof(float);
-  copy_floats(compute_, masters + run.master, weights, run.size);
+  copy_floats(compute_, masters.at(run.master), weights, run.size);
   if (rounded_) {
     rounded_->widen(run.gradient, run.size, gradients);
   } else {
@@ -344,7 +365,7 @@ void AdamwState::update_on_device(const Update& update, const TrainedRun& run) {
   for (int64_t first = 0; first < run.size; first += most) {
     const int64_t count = std::min(most, run.size - first);
     const TrainedRun part{run.master + first, run.gradient + first, count};
-    apply(update, {run, first, count}, {update.masters + part.master, run_gradients(part)});
+    apply(update, {run, first, count}, {update.masters.at(part.master), run_gradients(part)});
   }
 }
 
@@ -358,12 +379,12 @@ void AdamwState::update_on_host(const Update& update, std::span<const TrainedRun
     here = i == 0 || buffers == 1 ? fetch(run, update.masters, buffer) : next;
     if (buffers == 2 && i + 1 < runs.size()) next = fetch(runs[i + 1], update.masters, 1 - buffer);
     apply(update, {run, 0, run.size}, here);
-    copy_floats(compute_, here.weights, update.masters + run.master, run.size);
+    copy_floats(compute_, here.weights, update.masters.at(run.master), run.size);
   }
 }
 
 void AdamwState::update(const AdamwStep& step, int64_t number, std::span<const TrainedRun> runs,
-                        float* masters) {
+                        const MasterFloats& masters) {
   const Update all{step, number, masters};
   std::vector<TrainedRun> on_host;
   for (const TrainedRun& whole : runs) {

@@ -13,6 +13,7 @@
 #include "algo/optimizers/adamw.h"
 #include "core/arena.h"
 #include "model/gradient_sink.h"
+#include "model/masters.h"
 #include "model/ranks/stage_ranks.h"
 #include "model/ranks/tensor_ranks.h"
 #include "model/weights.h"
@@ -79,6 +80,13 @@ class AdamwState {
   // number: of the optimizer step that they are for, as in update().
   void zero_gradients(int64_t number);
   const Shards& shards() const { return shards_; }
+  // With ZeroOptions::overlap_sums, while the last micro-batch of a minibatch goes back: the
+  // gradients of this layer and of what follows it are complete, and the ranks begin to sum them.
+  // They stay as they are until sum_over_ranks() has returned.
+  bool overlaps_sums() const { return options_.zero.overlap_sums; }
+  void start_sum(int64_t layer);
+  // The same for what is left of the layers; no effect without the option.
+  void start_sums();
   // Afterwards each rank has the sums of all ranks' gradients, in rank order: of fp32 in fp32, of
   // bf16 in fp32 and rounded once. With Shards::divides_gradients those of its piece alone.
   void sum_over_ranks();
@@ -90,7 +98,7 @@ class AdamwState {
   // Updates these runs of the masters, or this rank's part of them; all else keeps its bits.
   // number: of the optimizer step, for random numbers.
   void update(const AdamwStep& step, int64_t number, std::span<const TrainedRun> runs,
-              float* masters);
+              const MasterFloats& masters);
 
  private:
   // Elements of a run.
@@ -107,12 +115,12 @@ class AdamwState {
   struct Update {
     const AdamwStep& step;
     int64_t number;
-    float* masters;
+    const MasterFloats& masters;
   };
   std::byte* moments(const MomentPlace& place) const;
   void apply(const Update& update, const Piece& piece, const Operands& on);
   float* staged(int64_t buffer) const;
-  Operands fetch(const TrainedRun& run, const float* masters, int64_t buffer);
+  Operands fetch(const TrainedRun& run, const MasterFloats& masters, int64_t buffer);
   void update_on_device(const Update& update, const TrainedRun& run);
   void update_on_host(const Update& update, std::span<const TrainedRun> runs);
   double squares_of(const LayoutSection& section, const StageRanks& stages);
@@ -131,6 +139,9 @@ class AdamwState {
   bool freed_ = false;
   std::optional<RoundedGradients> rounded_;  // with gradients in bf16
   std::vector<double> chunk_sums_;
+  const std::vector<int64_t> layer_gradients_;
+  std::vector<StartedCall> sums_;
+  uint64_t unsummed_ = 0;  // places before this one are still to be summed
 };
 
 }  // namespace rl

@@ -11,7 +11,7 @@ uint64_t EmaWeights::bytes(uint64_t elements, double decay) {
   return (CheckedU64(elements) * CheckedU64(sizeof(float))).align_up(ArenaPlan::kAlignment).get();
 }
 
-EmaWeights::EmaWeights(const WeightLayout& layout, double decay, const float* masters,
+EmaWeights::EmaWeights(const WeightLayout& layout, double decay, const MasterFloats& masters,
                        Compute& compute, const Shards& shards)
     : layout_(layout),
       decay_(decay),
@@ -21,8 +21,8 @@ EmaWeights::EmaWeights(const WeightLayout& layout, double decay, const float* ma
                 compute.memory()) {
   if (!kept()) return;
   for_each_run([&](const TrainedRun& run, float* averages) {
-    copy_bytes(compute_,
-               {masters + run.master, averages, static_cast<uint64_t>(run.size) * sizeof(float)});
+    const uint64_t bytes = static_cast<uint64_t>(run.size) * sizeof(float);
+    copy_bytes(compute_, {masters.at(run.master), averages, bytes});
   });
 }
 
@@ -36,17 +36,17 @@ void EmaWeights::for_each_run(
   }
 }
 
-void EmaWeights::update(const float* masters) {
+void EmaWeights::update(const MasterFloats& masters) {
   if (!kept()) return;
   for_each_run([&](const TrainedRun& run, float* averages) {
-    average_floats(compute_, {decay_, masters + run.master, averages, run.size});
+    average_floats(compute_, {decay_, masters.at(run.master), averages, run.size});
   });
 }
 
-void EmaWeights::exchange(float* masters) {
+void EmaWeights::exchange(const MasterFloats& masters) {
   RL_CHECK(kept() && !shards_.divided());
   for_each_run([&](const TrainedRun& run, float* averages) {
-    exchange_floats(compute_, {masters + run.master, averages, run.size});
+    exchange_floats(compute_, {masters.at(run.master), averages, run.size});
   });
 }
 

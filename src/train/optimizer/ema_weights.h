@@ -16,8 +16,8 @@ namespace rl {
 class EmaWeights {
  public:
   // decay 0: nothing is kept. layout and shards outlive it.
-  EmaWeights(const WeightLayout& layout, double decay, const float* masters, Compute& compute,
-             const Shards& shards);
+  EmaWeights(const WeightLayout& layout, double decay, const MasterFloats& masters,
+             Compute& compute, const Shards& shards);
   static uint64_t bytes(uint64_t elements, double decay);
 
   bool kept() const { return decay_ > 0; }
@@ -26,9 +26,9 @@ class EmaWeights {
   }
   std::span<std::byte> memory() const { return averages_.span(); }
   Arena& arena() { return averages_; }
-  void update(const float* masters);
+  void update(const MasterFloats& masters);
   // Exchanges the averages and the trained parameters of the masters; not with those of a piece.
-  void exchange(float* masters);
+  void exchange(const MasterFloats& masters);
   StateArray state() const;
 
  private:

@@ -52,6 +52,25 @@ uint64_t whole_state_bytes(const WeightLayout& layout, OptimizerOptions options)
   return moments.device + moments.host + EmaWeights::bytes(total, options.ema);
 }
 
+// A trainer needs the masters that its optimizer steps update.
+void require_own_cut(const Model& model, const WeightLayout& layout,
+                     const OptimizerOptions& optimizer, int rank) {
+  if (master_cut(layout, optimizer, rank) == model.master_cut()) return;
+  throw Error(
+      Code::kConflict,
+      str("the trainer has parallel.zero_stage = ", optimizer.zero.stage,
+          ", but the ranks divide the model's weights otherwise: it was opened with another "
+          "stage, or other options of what is trained"))
+      .with_key("parallel.zero_stage")
+      .with_expected("the options that the model was opened with");
+}
+
+int64_t largest_divided(const WeightLayout& layout, const OptimizerOptions& options) {
+  int64_t most = 0;
+  for (const LayerMatrix& m : divided_matrices(layout, options)) most = std::max(most, m.size);
+  return most;
+}
+
 }  // namespace
 
 StoredBytes stored_bytes(const WeightLayout& layout, const OptimizerOptions& options) {
@@ -77,7 +96,8 @@ TrainerSizes plan_learner(const TrainShape& shape, const StepOptions& options) {
           .averages = EmaWeights::bytes(longest, options.optimizer.ema),
           .whole_states = stored.states,
           .trained_masters = stored.masters,
-          .packed_backward = BackwardWeights::bytes(backward, options.backward_packing),
+          .packed_backward = BackwardWeights::bytes(backward, options.backward_packing,
+                                                    largest_divided(layout, options.optimizer)),
           .workspace = workspace.total_bytes(),
           .workspace_regions = workspace.regions(),
           .host_workspace = train_host_bytes(shape, options)};
@@ -90,9 +110,11 @@ Learner::Learner(Model& model, const TrainableRule& trainable, BackwardPacking p
       runs_(update_runs(layout_, optimizer)),
       state_(layout_, optimizer, model.compute(), tools),
       muon_(runs_.matrices, model.compute()),
-      averages_(layout_, optimizer.ema, model.master(), model.compute(), state_.shards()),
-      backward_(model, packing) {
+      averages_(layout_, optimizer.ema, model.held_masters(), model.compute(), state_.shards()),
+      backward_(model, packing),
+      packs_as_they_come_(optimizer.zero.overlap_gather) {
   RL_CHECK(!model.frozen());
+  require_own_cut(model, layout_, optimizer, tools.ranks.rank());
   // A pattern of optimizer.no_decay may be for another stage, but not for none.
   if (layout_.stage().divides()) update_runs(WeightLayout(model.whole_config()), optimizer);
   const bool in_parts = optimizer.grad_dtype == GradDtype::kBf16;
@@ -105,6 +127,11 @@ std::vector<std::span<std::byte>> Learner::memory() const {
   if (averages_.kept()) all.push_back(averages_.memory());
   all.push_back(backward_.memory());
   return all;
+}
+
+MicroBatchPass::Training Learner::training(bool last) {
+  const bool overlaps = last && state_.overlaps_sums();
+  return {model_, backward_, state_.sink(), &layout_, overlaps ? &layer_done_ : nullptr};
 }
 
 void Learner::prepare() {
@@ -143,8 +170,9 @@ Learner::Outcome Learner::update(const StepOptions& options, bool finite_loss) {
 void Learner::apply(const StepOptions& options, const AdamwStepInput& input) {
   AdamwParams undecayed = options.adamw;
   undecayed.weight_decay = 0;
-  state_.update(adamw_step(options.adamw, input), input.step, runs_.decayed, model_.master());
-  state_.update(adamw_step(undecayed, input), input.step, runs_.undecayed, model_.master());
+  const MasterFloats masters = model_.held_masters();
+  state_.update(adamw_step(options.adamw, input), input.step, runs_.decayed, masters);
+  state_.update(adamw_step(undecayed, input), input.step, runs_.undecayed, masters);
   const MuonStep step{options.optimizer.muon, input.lr, options.adamw.weight_decay,
                       input.grad_scale};
   const Piece own = state_.shards().own();
@@ -152,28 +180,46 @@ void Learner::apply(const StepOptions& options, const AdamwStepInput& input) {
     if (part_of(m.run, own).size == 0) continue;  // another rank's, as a whole
     muon_.update(
         step, m,
-        {model_.master() + m.run.master, state_.first_moments(m.run), state_.run_gradients(m.run)});
+        {masters.at(m.run.master), state_.first_moments(m.run), state_.run_gradients(m.run)});
   }
-  averages_.update(model_.master());
-  const bool on_device = model_.compute().has_own_memory();
-  state_.shards().gather(model_.master(), on_device ? MemorySpace::kDevice : MemorySpace::kHost);
+  averages_.update(masters);
+  gather_masters();
+}
+
+// What the others have updated. Masters of other ranks, or masters that come while others are
+// packed, are packed here; others once they are needed.
+void Learner::gather_masters() {
+  const Shards& shards = state_.shards();
+  const MemorySpace space =
+      model_.compute().has_own_memory() ? MemorySpace::kDevice : MemorySpace::kHost;
+  if (!packs_as_they_come_) {
+    shards.gather(model_.held_masters(), space);
+    if (shards.divides_masters()) model_.repack();
+    return;
+  }
+  std::vector<Shards::StartedRun> runs = shards.start_gather(model_.held_masters(), space);
+  auto next = runs.begin();
+  const MasterFloats::Await await = [&](int64_t end) {
+    for (; next != runs.end() && next->master < end; ++next) next->call.wait();
+  };
+  model_.repack(&await);
 }
 
 void Learner::exchange_averages() {
   RL_CHECK(!unpublished());
-  averages_.exchange(model_.master());
+  averages_.exchange(model_.held_masters());
   model_.publish_as(model_.version());
 }
 
 void Learner::copy_averages(Model& to) {
-  averages_.exchange(model_.master());
+  averages_.exchange(model_.held_masters());
   try {
     to.copy_masters(model_);
   } catch (...) {
-    averages_.exchange(model_.master());
+    averages_.exchange(model_.held_masters());
     throw;
   }
-  averages_.exchange(model_.master());
+  averages_.exchange(model_.held_masters());
 }
 
 void Learner::stage() {
@@ -191,7 +237,7 @@ uint64_t Learner::publish_masters() {
 CheckpointArrays Learner::arrays() {
   std::vector<StateArray> states = state_.arrays();
   if (averages_.kept()) states.push_back(averages_.state());
-  return {&layout_, model_.masters(), std::move(states)};
+  return {&layout_, model_.held_masters(), std::move(states)};
 }
 
 void Learner::loaded(const TrainerCounters& counters) {

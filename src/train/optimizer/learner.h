@@ -41,7 +41,8 @@ class Learner {
   AdamwState& state() { return state_; }
   const AdamwState& state() const { return state_; }
   const WeightLayout& layout() const { return layout_; }
-  MicroBatchPass::Training training() { return {model_, backward_, state_.sink(), &layout_}; }
+  // last: of the last micro-batch of a minibatch on this rank.
+  MicroBatchPass::Training training(bool last);
   std::vector<std::span<std::byte>> memory() const;
 
   // Packs what is stale and zeroes the gradients.
@@ -99,6 +100,7 @@ class Learner {
 
  private:
   void apply(const StepOptions& options, const AdamwStepInput& input);
+  void gather_masters();
 
   Model& model_;
   const WeightLayout layout_;  // the model's, with what this learner trains
@@ -107,6 +109,8 @@ class Learner {
   Muon muon_;
   EmaWeights averages_;
   BackwardWeights backward_;
+  const LayerDone layer_done_ = [this](int64_t layer) { state_.start_sum(layer); };
+  const bool packs_as_they_come_;  // OptimizerOptions::zero
   HostCopy asleep_;
   struct Lost {
     std::string what, path;

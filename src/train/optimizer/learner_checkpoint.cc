@@ -51,8 +51,11 @@ void share_draft(const DataRanks& ranks, bool gathers, CheckpointDraft& draft) {
   announce_checkpoint(ranks, true);
 }
 
-void give_draft(const DataRanks& ranks, bool gathers, const CheckpointDraft& draft) {
-  if (announce_checkpoint(ranks, false) && gathers) parts_of(ranks, draft)->give();
+void give_draft(const DataRanks& ranks, bool gathers, const CheckpointDraft& draft,
+                FunctionRef<void()> before) {
+  if (!announce_checkpoint(ranks, false)) return;
+  before();
+  if (gathers) parts_of(ranks, draft)->give();
 }
 
 CheckpointMeta load_learners(FileSystem& fs, const std::string& path,
@@ -86,7 +89,7 @@ void back_up_learners(WeightsBackup& backup, std::span<Learner* const> learners)
   for (Learner* learner : learners) {
     RL_CHECK(!learner->unpublished());
     const CheckpointArrays arrays = learner->arrays();
-    TensorList all = trained_tensors(*arrays.layout, {arrays.masters, &Parameter::offset});
+    TensorList all = master_tensors(*arrays.layout, arrays.masters);
     for (const StateArray& state : arrays.states)
       all.insert(all.end(), state.tensors.begin(), state.tensors.end());
     models.push_back({learner->counters(), std::move(all)});

@@ -18,7 +18,9 @@ CheckpointDraft draft_learners(const CheckpointMeta& meta, std::span<Learner* co
 // or that none comes (announce_checkpoint), and the others give their parts of the same draft.
 // gathers: these ranks are the first ones of all that divide the model, whose drafts are whole.
 void share_draft(const DataRanks& ranks, bool gathers, CheckpointDraft& draft);
-void give_draft(const DataRanks& ranks, bool gathers, const CheckpointDraft& draft);
+// before: what else they give, if a draft comes.
+void give_draft(const DataRanks& ranks, bool gathers, const CheckpointDraft& draft,
+                FunctionRef<void()> before);
 
 // Also publishes the masters as the checkpoint's versions. If reading fails, the weights are
 // unchanged; if the moments had begun to change, all learners have lost theirs. If packing fails,

@@ -4,6 +4,7 @@
 #include "train/optimizer/shards.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "algo/optimizers/low_bit_adamw.h"
 #include "core/error.h"
@@ -17,13 +18,42 @@ constexpr uint64_t kChunk = kOptimizerChunk;
 
 uint64_t end_of(const Parameter& p) { return static_cast<uint64_t>(p.gradient + p.size); }
 
-// The nearest place at or before `wanted` where a cut may lie; of a matrix that is not divided, the
-// nearer end.
-uint64_t cut_within(const Parameter& p, uint64_t wanted, const OptimizerOptions& options) {
+uint64_t nearer_end(uint64_t begin, uint64_t end, uint64_t wanted) {
+  return 2 * (wanted - begin) < end - begin ? begin : end;
+}
+
+// The nearest place at or before `wanted`, of a parameter, where a cut may lie; of a matrix that is
+// not divided, the nearer end.
+uint64_t cut_within(const Parameter& p, uint64_t wanted, const OptimizerOptions& options,
+                    std::span<const LayerMatrix> whole) {
+  for (const LayerMatrix& m : whole) {
+    const auto begin = static_cast<uint64_t>(m.gradient);
+    const uint64_t end = begin + static_cast<uint64_t>(m.size);
+    if (begin <= wanted && wanted < end) return nearer_end(begin, end, wanted);
+  }
   const auto begin = static_cast<uint64_t>(p.gradient);
-  const uint64_t inside = wanted - begin;
-  if (!is_muon_matrix(p, options)) return begin + inside / kInt8Block * kInt8Block;
-  return 2 * inside < static_cast<uint64_t>(p.size) ? begin : end_of(p);
+  if (is_muon_matrix(p, options)) return nearer_end(begin, end_of(p), wanted);
+  return begin + (wanted - begin) / kInt8Block * kInt8Block;
+}
+
+Piece places_of(const TrainedRun& run) {
+  const auto first = static_cast<uint64_t>(run.gradient);
+  return {first, first + static_cast<uint64_t>(run.size)};
+}
+
+// Of the trained parameters without these matrices.
+std::vector<TrainedRun> runs_without(const WeightLayout& layout,
+                                     std::span<const LayerMatrix> matrices) {
+  if (matrices.empty()) return layout.trained_runs();
+  std::vector<TrainedRun> runs;
+  for (const Parameter& p : layout.parameters()) {
+    const auto has = [&](const LayerMatrix& m) {
+      return m.master <= p.offset && p.offset < m.master + m.size;
+    };
+    if (!p.trainable() || std::ranges::any_of(matrices, has)) continue;
+    runs.push_back({p.offset, p.gradient, p.size});
+  }
+  return runs;
 }
 
 Values part_of(const Values& values, Piece places) {
@@ -37,6 +67,7 @@ Pieces shard_pieces(const WeightLayout& layout, const OptimizerOptions& options)
   const auto total = static_cast<uint64_t>(layout.gradient_total());
   Pieces pieces{{0}};
   const int ranks = options.zero.stage == 0 ? 1 : options.zero.ranks;
+  const std::vector<LayerMatrix> whole = divided_matrices(layout, options);
   auto p = layout.parameters().begin();
   for (int r = 1; r < ranks; ++r) {
     const uint64_t wanted = piece_of(total, r, ranks).begin;
@@ -48,11 +79,31 @@ Pieces shard_pieces(const WeightLayout& layout, const OptimizerOptions& options)
       pieces.bounds.push_back(total);
     } else {
       const uint64_t inside = std::max(wanted, static_cast<uint64_t>(p->gradient));
-      pieces.bounds.push_back(cut_within(*p, inside, options));
+      pieces.bounds.push_back(cut_within(*p, inside, options, whole));
     }
   }
   pieces.bounds.push_back(total);
   return pieces;
+}
+
+std::vector<LayerMatrix> divided_matrices(const WeightLayout& layout,
+                                          const OptimizerOptions& options) {
+  if (options.zero.stage < 3 || options.zero.ranks == 1) return {};
+  std::vector<LayerMatrix> matrices = layout.layer_matrices();
+  std::erase_if(matrices, [](const LayerMatrix& m) { return m.gradient < 0; });
+  return matrices;
+}
+
+MasterCut master_cut(const WeightLayout& layout, const OptimizerOptions& options, int rank) {
+  const std::vector<LayerMatrix> divided = divided_matrices(layout, options);
+  if (divided.empty()) return {};
+  const Pieces pieces = shard_pieces(layout, options);
+  std::vector<OwnedMatrix> owned;
+  for (const LayerMatrix& m : divided) {
+    const int owner = pieces.part_with(static_cast<uint64_t>(m.gradient));
+    owned.push_back({m.master, m.size, owner});
+  }
+  return {std::move(owned), rank, options.zero.ranks};
 }
 
 TrainedRun part_of(const TrainedRun& run, Piece piece) {
@@ -66,12 +117,20 @@ Shards::Shards(const WeightLayout& layout, const OptimizerOptions& options, cons
     : layout_(layout),
       ranks_(ranks),
       stage_(options.zero.stage),
-      pieces_(shard_pieces(layout, options)) {
+      pieces_(shard_pieces(layout, options)),
+      gathered_(runs_without(layout, divided_matrices(layout, options))) {
   RL_CHECK(!divided() || pieces_.parts() == ranks_.size());
 }
 
-void Shards::reduce(const Values& gradients) const {
-  divides_gradients() ? ranks_.sum_pieces(gradients, pieces_) : ranks_.sum(gradients);
+void Shards::reduce(const Values& gradients, Piece range) const {
+  const Values values = part_of(gradients, range);
+  divides_gradients() ? ranks_.sum_pieces(values, pieces_.within(range)) : ranks_.sum(values);
+}
+
+StartedCall Shards::start_reduce(const Values& gradients, Piece range) const {
+  const Values values = part_of(gradients, range);
+  return divides_gradients() ? ranks_.start_sum_pieces(values, pieces_.within(range))
+                             : ranks_.start_sum(values);
 }
 
 // One rank after the other sends its piece.
@@ -138,14 +197,36 @@ void Shards::read(const float* gradients, Piece range, std::span<float> to) cons
   if (divides_gradients()) ranks_.fill(to);
 }
 
-void Shards::gather(float* masters, MemorySpace space) const {
+Values Shards::gathered_values(const MasterFloats& masters, const TrainedRun& run,
+                               MemorySpace space) const {
+  auto* const first = reinterpret_cast<std::byte*>(masters.at(run.master));
+  return {first, static_cast<uint64_t>(run.size), Element::kF32, space};
+}
+
+void Shards::gather(const MasterFloats& masters, MemorySpace space) const {
   if (!divided()) return;
-  for (const TrainedRun& run : layout_.trained_runs()) {
-    const auto first = static_cast<uint64_t>(run.gradient), size = static_cast<uint64_t>(run.size);
-    ranks_.gather_pieces(
-        {reinterpret_cast<std::byte*>(masters + run.master), size, Element::kF32, space},
-        pieces_.within({first, first + size}));
+  for (const TrainedRun& run : gathered_)
+    ranks_.gather_pieces(gathered_values(masters, run, space), pieces_.within(places_of(run)));
+}
+
+// A run is cut where a layer begins.
+std::vector<Shards::StartedRun> Shards::start_gather(const MasterFloats& masters,
+                                                     MemorySpace space) const {
+  std::vector<StartedRun> started;
+  const std::vector<int64_t> begins = layout_.layer_gradients();
+  for (const TrainedRun& run : gathered_) {
+    for (int64_t first = run.gradient; first < run.gradient + run.size;) {
+      const auto next = std::ranges::upper_bound(begins, first);
+      const int64_t end =
+          std::min(run.gradient + run.size, next != begins.end() ? *next : INT64_MAX);
+      const TrainedRun part{run.master + first - run.gradient, first, end - first};
+      started.push_back(
+          {part.master, ranks_.start_gather_pieces(gathered_values(masters, part, space),
+                                                   pieces_.within(places_of(part)))});
+      first = end;
+    }
   }
+  return started;
 }
 
 }  // namespace rl

@@ -26,7 +26,9 @@ struct OffloadOptions {
 // (train/optimizer/shards.h).
 struct ZeroOptions {
   int stage = 0;
-  int ranks = 1;  // parallel.data
+  int ranks = 1;                // that sum gradients
+  bool overlap_sums = false;    // parallel.overlap_grad_reduce
+  bool overlap_gather = false;  // parallel.overlap_param_gather
   bool operator==(const ZeroOptions&) const = default;
 };
 

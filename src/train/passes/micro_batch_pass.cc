@@ -101,7 +101,7 @@ void MicroBatchPass::run_layers(const Training& t, const MicroBatch& micro,
   PhaseTimer phase(context_, "train.backward", times.backward_ns);
   phase.set_tokens(micro.rows());
   backward(t.model, batch, workspace_.kv, workspace_.forward, workspace_.saved, workspace_.backward,
-           {t.packed, t.gradients, workspace_.d_hidden, t.layout});
+           {t.packed, t.gradients, workspace_.d_hidden, t.layout, t.layer_done});
 }
 
 void MicroBatchPass::train(const Training& t, const MicroBatch& micro,

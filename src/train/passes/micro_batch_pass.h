@@ -47,8 +47,9 @@ class MicroBatchPass {
   struct Training {
     Model& model;
     BackwardWeights& packed;
-    GradientSink gradients;                // accumulated
-    const WeightLayout* layout = nullptr;  // what is trained; null: everything
+    GradientSink gradients;                 // accumulated
+    const WeightLayout* layout = nullptr;   // what is trained; null: everything
+    const LayerDone* layer_done = nullptr;  // BackwardArgs::layer_done
   };
   struct Times {
     int64_t& forward_ns;

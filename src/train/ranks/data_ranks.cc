@@ -22,24 +22,26 @@ std::vector<Agreement> gather(comm::Group& all, const Agreement& own) {
   return said;
 }
 
-void require_agreement(const std::vector<Agreement>& all, int own) {
-  for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r].refused == 0) continue;
-    throw Error(Code::kFailedPrecondition,
-                str("rank ", r, " refused the batch, so no rank trains on it"))
-        .with_location(str("rank ", r));
-  }
-  for (size_t r = 1; r < all.size(); ++r) {
-    if (all[r].digest == all[0].digest) continue;
-    throw Error(Code::kConflict, str("rank ", r,
-                                     " trains on another batch than rank 0; all ranks "
-                                     "are given the whole batch; this is rank ",
-                                     own))
-        .with_location(str("rank ", r));
-  }
-}
-
 }  // namespace
+
+// What ranks agree on, in words that follow "rank N".
+struct DataRanks::Subject {
+  const char *refused, *differs;
+  Code if_differs;
+
+  void require(const std::vector<Agreement>& all, int own) const {
+    for (size_t r = 0; r < all.size(); ++r) {
+      if (all[r].refused == 0) continue;
+      throw Error(Code::kFailedPrecondition, str("rank ", r, refused))
+          .with_location(str("rank ", r));
+    }
+    for (size_t r = 1; r < all.size(); ++r) {
+      if (all[r].digest == all[0].digest) continue;
+      throw Error(if_differs, str("rank ", r, differs, "; this is rank ", own))
+          .with_location(str("rank ", r));
+    }
+  }
+};
 
 comm::Group& DataRanks::counted_as(TrafficUse use) const {
   group_->count_as(use);
@@ -66,6 +68,16 @@ void DataRanks::sum_pieces(const Values& values, const Pieces& pieces) const {
   if (!alone()) counted_as(TrafficUse::kGradients).reduce_scatter(values, pieces);
 }
 
+StartedCall DataRanks::start_sum(const Values& values) const {
+  if (alone()) return {};
+  return counted_as(TrafficUse::kGradients).start_all_reduce(values);
+}
+
+StartedCall DataRanks::start_sum_pieces(const Values& values, const Pieces& pieces) const {
+  if (alone()) return {};
+  return counted_as(TrafficUse::kGradients).start_reduce_scatter(values, pieces);
+}
+
 void DataRanks::send(const Values& values, int to) const {
   counted_as(TrafficUse::kGradients)
       .send({values.data, values.count, values.element, values.space}, to);
@@ -77,6 +89,11 @@ void DataRanks::receive(const Values& values, int from) const {
 
 void DataRanks::gather_pieces(const Values& values, const Pieces& pieces) const {
   if (!alone()) counted_as(TrafficUse::kParameters).all_gather(values, pieces);
+}
+
+StartedCall DataRanks::start_gather_pieces(const Values& values, const Pieces& pieces) const {
+  if (alone()) return {};
+  return counted_as(TrafficUse::kParameters).start_all_gather(values, pieces);
 }
 
 // In messages of kPartBytes, whatever the parts that `read` has.
@@ -116,6 +133,20 @@ void DataRanks::visit_parts(uint64_t own_bytes, FunctionRef<void(PartVisitor vis
 }
 
 void DataRanks::agree(FunctionRef<void()> check, FunctionRef<uint64_t()> digest) const {
+  agree_on({" refused the batch, so no rank trains on it",
+            " trains on another batch than rank 0; all ranks are given the whole batch",
+            Code::kConflict},
+           check, digest);
+}
+
+void DataRanks::agree_to_load(FunctionRef<void()> check, FunctionRef<uint64_t()> digest) const {
+  agree_on({" cannot load the checkpoint, so no rank does", " loads another checkpoint than rank 0",
+            Code::kIncompatible},
+           check, digest);
+}
+
+void DataRanks::agree_on(const Subject& subject, FunctionRef<void()> check,
+                         FunctionRef<uint64_t()> digest) const {
   if (!has_others()) return check();
   std::exception_ptr refusal;
   Agreement own;
@@ -128,7 +159,7 @@ void DataRanks::agree(FunctionRef<void()> check, FunctionRef<uint64_t()> digest)
   }
   const std::vector<Agreement> all = rl::gather(*all_, own);
   if (refusal != nullptr) std::rethrow_exception(refusal);
-  require_agreement(all, all_->rank());
+  subject.require(all, all_->rank());
 }
 
 void DataRanks::refuse() const {

@@ -78,11 +78,15 @@ class DataRanks {
   // Gradients: afterwards they are the sums over all ranks, or only those of this rank's piece are.
   void sum(const Values& values) const;
   void sum_pieces(const Values& values, const Pieces& pieces) const;
+  // The same, overlapped (comm/group.h). One rank has nothing to wait for.
+  StartedCall start_sum(const Values& values) const;
+  StartedCall start_sum_pieces(const Values& values, const Pieces& pieces) const;
   // Between two ranks, of gradients.
   void send(const Values& values, int to) const;
   void receive(const Values& values, int from) const;
   // Parameters: each rank gives the others its piece.
   void gather_pieces(const Values& values, const Pieces& pieces) const;
+  StartedCall start_gather_pieces(const Values& values, const Pieces& pieces) const;
   // Bytes of which each rank has a part, which `read` calls its argument with: rank 0 visits all of
   // them, by rank. What its visitor throws is thrown once all parts have come.
   void visit_parts(uint64_t own_bytes, FunctionRef<void(PartVisitor visit)> read,
@@ -94,12 +98,17 @@ class DataRanks {
   // are Error(kFailedPrecondition) then: nothing has begun. Error(kConflict) if a rank has another
   // batch, by the digest that each computes of its own.
   void agree(FunctionRef<void()> check, FunctionRef<uint64_t()> digest) const;
+  // The same of a checkpoint that all ranks load; Error(kIncompatible) if a rank has another one.
+  void agree_to_load(FunctionRef<void()> check, FunctionRef<uint64_t()> digest) const;
   // In place of agree(), for a batch that this rank has refused before.
   void refuse() const;
   // Ends the run of all ranks: each is a RankError from now on that names this one.
   void fail(const char* why) const;
 
  private:
+  struct Subject;
+  void agree_on(const Subject& subject, FunctionRef<void()> check,
+                FunctionRef<uint64_t()> digest) const;
   void gather_bytes(std::span<std::byte> pieces) const;
   comm::Group& counted_as(TrafficUse use) const;
   void send_part(FunctionRef<void(PartVisitor visit)> read) const;

@@ -1,0 +1,30 @@
+// The ranks that divide the masters of a model (model/masters.h), and what they tell each other: of
+// each version the packed matrices, and for a save the masters.
+//
+// Ranks call the same functions in the same order (comm/group.h); for one rank they do nothing.
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "comm/group.h"
+
+namespace rl {
+
+class MasterRanks {
+ public:
+  MasterRanks() = default;                                      // one rank
+  explicit MasterRanks(comm::Group& group) : group_(&group) {}  // which outlives it
+  int rank() const { return group_ != nullptr ? group_->rank() : 0; }
+  int size() const { return group_ != nullptr ? group_->size() : 1; }
+
+  // Each rank gives the others its piece of the bytes.
+  void gather(std::span<std::byte> bytes, const Pieces& pieces) const;
+  // Bytes of one rank, for the first one.
+  void give(std::span<const std::byte> bytes) const;
+  void take(std::span<std::byte> bytes, int from) const;
+
+ private:
+  comm::Group* group_ = nullptr;
+};
+
+}  // namespace rl
