@@ -28,3 +28,10 @@ function(rl_add_gloo_plugin)
   target_link_options(rl_gloo PRIVATE -Wl,--gc-sections)
   target_link_libraries(rl_gloo PRIVATE rl_comm rl_core ${RL_GLOO_LIBRARY})
 endfunction()
+
+# Puts the plugin beside a program, which loads it from there.
+function(rl_gloo_beside program)
+  add_custom_command(TARGET ${program} POST_BUILD COMMAND ${CMAKE_COMMAND} -E create_symlink
+    $<TARGET_FILE:rl_gloo> $<TARGET_FILE_DIR:${program}>/$<TARGET_SONAME_FILE_NAME:rl_gloo>)
+  add_dependencies(${program} rl_gloo)
+endfunction()

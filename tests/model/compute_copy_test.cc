@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -136,8 +137,10 @@ TEST_P(Copies, OneCopyThatIsPinnedIsNotTrained) {
   {
     const WeightPin pin = one_.model->pin(), other = one_.model->pin();
     EXPECT_EQ(&pin.weights(), &one_.model->published());
-    for (const auto& change : {&Model::mark_masters_changed, &Model::repack, &Model::publish}) {
-      const Error e = expect_error(Code::kBusy, [&] { (*one_.model.*change)(); });
+    const std::function<void(Model&)> changes[] = {&Model::mark_masters_changed,
+                                                   [](Model& m) { m.repack(); }, &Model::publish};
+    for (const auto& change : changes) {
+      const Error e = expect_error(Code::kBusy, [&] { change(*one_.model); });
       EXPECT_TRUE(contains(e.message, "pinned it (2)")) << e.message;
     }
     EXPECT_FALSE(one_.model->masters_changed());
