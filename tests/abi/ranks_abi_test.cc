@@ -94,6 +94,7 @@ TEST(RanksAbi, AHostAsksForNoCheckpointOfStatesInParts) {
 TEST(RanksAbi, DividedWeightsStayPacked) {
   rl_options* const options = rank_options("2");
   set(options, "parallel.zero_stage", "3");
+  set(options, "sampling.max_new_tokens", "8");
   std::vector<Rank> ranks(2);
   ranks[0].runtime = make(options);
   EXPECT_EQ(make_rank(ranks[0].runtime, 1, &ranks[1].runtime), RL_OK);
