@@ -254,6 +254,7 @@ std::vector<int64_t> cpus_of_worker(Executor& executor) {
       return;
     }
     const CpuMask mask = CpuMask::of_this_thread();
+    cpus.clear();  // it has both tasks if it comes before the caller
     for (int64_t cpu = 0; cpu < CpuMask::kMaxCpus; ++cpu) {
       if (mask.has(cpu)) cpus.push_back(cpu);
     }

@@ -73,11 +73,9 @@ OptionSet of_process(const std::string& work, const Layout& layout, const std::s
 
 void run_process(const std::string& work, const LayoutRow& row, const std::string& rank,
                  const std::string& rendezvous) {
-  LayoutRank own(std::make_shared<Runtime>(
-      of_process(work, Layout(row.layout), rank, rendezvous)));
+  LayoutRank own(std::make_shared<Runtime>(of_process(work, Layout(row.layout), rank, rendezvous)));
   const LayoutPaths paths = paths_in(work, "processes");
-  std::ofstream(work + "/processes/text." + rank)
-      << train_and_save(own, paths, row.logprob_bound);
+  std::ofstream(work + "/processes/text." + rank) << train_and_save(own, paths, row.logprob_bound);
 }
 
 void run(const std::vector<std::string>& words) {
@@ -87,8 +85,9 @@ void run(const std::vector<std::string>& words) {
   if (is("list", 2)) return list(std::stoll(words[1]));
   if (is("threads", 3)) return run_threads(words[1], row_of(words[2]));
   if (is("process", 5)) return run_process(words[1], row_of(words[2]), words[3], words[4]);
-  throw std::invalid_argument("usage: list RANKS | threads WORK LAYOUT | "
-                              "process WORK LAYOUT RANK RENDEZVOUS");
+  throw std::invalid_argument(
+      "usage: list RANKS | threads WORK LAYOUT | "
+      "process WORK LAYOUT RANK RENDEZVOUS");
 }
 
 }  // namespace

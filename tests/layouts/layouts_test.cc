@@ -45,8 +45,9 @@ class Layouts : public ::testing::TestWithParam<LayoutRow> {
     const bool alone = layout.text() == one.text();
     const std::string other = alone ? checkpoint_path(saved, kSteps) : outcome_of(one).path;
     const LayoutPaths paths{saved, again, other};
-    const std::string text = on_layout(
-        *dir_, layout, [&](LayoutRank& rank) { return train_and_save(rank, paths, logprob_bound); });
+    const std::string text = on_layout(*dir_, layout, [&](LayoutRank& rank) {
+      return train_and_save(rank, paths, logprob_bound);
+    });
     std::istringstream in(text);
     for (std::string part; std::getline(in, part, kEndOfStep);) out.steps.push_back(part);
     out.resumed = out.steps.back();

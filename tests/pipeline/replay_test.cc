@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "buffer/buffer_file.h"
-#include "pipeline/session/buffer_session.h"
 #include "late_scorer.h"
+#include "pipeline/session/buffer_session.h"
 #include "replay_rig.h"
 #include "run_rig.h"
 #include "support/buffer_mutation.h"

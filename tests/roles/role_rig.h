@@ -63,9 +63,7 @@ inline OptionSet train_options(const TempDir& dir, const std::vector<std::string
 class RolloutRun {
  public:
   // Its end drops the groups in work, whichever of their samples the host holds.
-  explicit RolloutRun(const OptionSet& options) : rig(options) {
-    rig.on_score = score_unless_late;
-  }
+  explicit RolloutRun(const OptionSet& options) : rig(options) { rig.on_score = score_unless_late; }
   ~RolloutRun() { end(); }
 
   void start() {
