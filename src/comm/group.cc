@@ -72,6 +72,12 @@ void require_numbers(const Values& values, const char* call) {
   throw Error(Code::kUnsupported, str(call, ": reductions are of numbers, not of bytes"));
 }
 
+Group::TakeParts in_rank_order(Reduction reduction) {
+  return [reduction](std::span<const std::byte* const> parts, const Values& out) {
+    reduce_in_rank_order(reduction, parts, out);
+  };
+}
+
 }  // namespace
 
 // One call of a collective: its name for errors, its deadline and the messages of a step.
@@ -121,7 +127,8 @@ class Group::Call {
 
 Group::Group(std::shared_ptr<Transport> transport, const Mesh& mesh, Axis axis,
              GroupOptions options, int channel)
-    : Group(std::move(transport), mesh.ranks(axis), axis_name(axis), options) {
+    : Group(std::move(transport), mesh.ranks(axis),
+            options.axis != nullptr ? options.axis : axis_name(axis), options) {
   channel_ = static_cast<uint64_t>(axis) + static_cast<uint64_t>(channel) * (kChannelOfAll + 1);
   RL_CHECK(mesh.num_ranks() == transport_->size() && mesh.rank() == transport_->rank());
 }
@@ -150,7 +157,7 @@ Group::Job Group::all_reduce_job(const Values& values, Reduction reduction) {
   require_numbers(values, "all_reduce");
   return {Collective::kAllReduce, [this, values, reduction](Call& call) {
             const Pieces pieces = even(values);
-            reduce_piece(call, {values, pieces, reduction});
+            reduce_piece(call, {values, pieces, in_rank_order(reduction)});
             gather_pieces(call, values, pieces);
           }};
 }
@@ -160,7 +167,7 @@ Group::Job Group::reduce_scatter_job(const Values& values, const Pieces& pieces,
   require_numbers(values, "reduce_scatter");
   require_pieces(values, pieces, size());
   return {Collective::kReduceScatter, [this, values, pieces, reduction](Call& call) {
-            reduce_piece(call, {values, pieces, reduction});
+            reduce_piece(call, {values, pieces, in_rank_order(reduction)});
           }};
 }
 
@@ -190,7 +197,7 @@ bool Group::reduce_in_place(Call& call, const Reduce& what) {
   return call.step_in_place([&](std::span<const std::byte* const> others) {
     parts.assign(others.begin(), others.end());
     parts.insert(parts.begin() + rank_, target.data());
-    reduce_in_rank_order(what.reduction, parts, {target.data(), own.count(), values.element});
+    what.take(parts, {target.data(), own.count(), values.element});
   });
 }
 
@@ -217,8 +224,7 @@ void Group::reduce_in_chunks(Call& call, const Reduce& what) {
       slot += options_.chunk_bytes;
     }
     call.step();
-    const Values out{target.data(), now(own).count(), values.element};
-    reduce_in_rank_order(what.reduction, parts, out);
+    what.take(parts, {target.data(), now(own).count(), values.element});
   }
 }
 
@@ -333,7 +339,7 @@ void Group::run_as(const Job& job, TrafficUse use, bool started) {
 
 void Group::run(const Job& job) {
   if (started_ != nullptr) started_->drain();
-  run_as(job, use_, false);
+  run_as(job, use_, overlapped_);
 }
 
 StartedCall Group::start(Job job) {
@@ -349,6 +355,13 @@ void Group::reduce_scatter(const Values& values, Reduction reduction) {
 }
 void Group::reduce_scatter(const Values& values, const Pieces& pieces, Reduction reduction) {
   run(reduce_scatter_job(values, pieces, reduction));
+}
+void Group::scatter_chunks(const Values& values, const Pieces& pieces, const TakeParts& take) {
+  require_values(values, "reduce_scatter");
+  require_pieces(values, pieces, size());
+  run({Collective::kReduceScatter, [&](Call& call) {
+         reduce_in_chunks(call, {values, pieces, take});
+       }});
 }
 void Group::all_gather(const Values& values) { run(all_gather_job(values, even(values))); }
 void Group::all_gather(const Values& values, const Pieces& pieces) {

@@ -29,6 +29,13 @@ struct GroupOptions {
   int64_t timeout_ns;                        // of each call; negative: waits without limit
   uint64_t chunk_bytes = uint64_t{1} << 18;  // of a rank's values in one step of a reduction
   MemoryCheck memory = {};
+  const char* axis = nullptr;  // its name in errors; null: that of the mesh
+
+  GroupOptions named(const char* name) const {
+    GroupOptions out = *this;
+    out.axis = name;
+    return out;
+  }
 };
 
 // A namespace of its own, because data/sample.h has groups of samples.
@@ -52,8 +59,12 @@ class Group {
   // The part of `count` values that reduce_scatter leaves to this rank.
   Piece own_piece(uint64_t count) const { return piece_of(count, rank(), size()); }
 
-  // What calls and starts from now on are counted as.
-  void count_as(TrafficUse use) { use_ = use; }
+  // What calls and starts from now on are counted as. overlapped: so are calls, which are made on a
+  // thread beside the rank's own.
+  void count_as(TrafficUse use, bool overlapped = false) {
+    use_ = use;
+    overlapped_ = overlapped;
+  }
   Traffic traffic() const { return traffic_->now(); }
 
   // Afterwards values are those of all ranks, reduced.
@@ -66,6 +77,10 @@ class Group {
   void reduce_scatter(const Values& values, const Pieces& pieces,
                       Reduction reduction = Reduction::kSum);
   void all_gather(const Values& values, const Pieces& pieces);
+  // In place of a reduction: called for each chunk of this rank's piece, in order, with what rank r
+  // has of it in parts[r]. `out` is the chunk, which is parts[rank()] too, and may be written.
+  using TakeParts = std::function<void(std::span<const std::byte* const> parts, const Values& out)>;
+  void scatter_chunks(const Values& values, const Pieces& pieces, const TakeParts& take);
   // Piece r of `from` goes to piece rank() of `to` at rank r. Error(kInvalidArgument) unless both
   // have one count, a multiple of size(), and do not overlap.
   void all_to_all(const ConstValues& from, const Values& to);
@@ -120,11 +135,11 @@ class Group {
   StartedCall start(Job job);
   void run_as(const Job& job, TrafficUse use, bool started);
 
-  // Values, and which of them each rank reduces.
+  // Values, which of them each rank reduces, and how.
   struct Reduce {
     const Values& values;
     const Pieces& pieces;
-    Reduction reduction;
+    const TakeParts& take;
   };
   void reduce_piece(Call& call, const Reduce& what);
   // Without copies; false if the backend needs some.
@@ -142,6 +157,7 @@ class Group {
   uint64_t channel_;
   int rank_;
   TrafficUse use_ = TrafficUse::kOther;
+  bool overlapped_ = false;
   std::unique_ptr<TrafficCounter> traffic_ = std::make_unique<TrafficCounter>();
   std::vector<std::byte> scratch_;
   std::unique_ptr<CallQueue> started_;  // from the first start on

@@ -43,19 +43,30 @@ T larger(T a, T b) {
   return b > a || b != b ? b : a;
 }
 
-template <typename T, typename Wide, typename Combine>
-void reduce(std::span<const std::byte* const> parts, const Values& out, Combine combine) {
+template <typename Wide, typename T>
+void widen(const std::byte* part, Piece block, Wide* to) {
+  const T* const from = reinterpret_cast<const T*>(part) + block.begin;
+  for (uint64_t i = 0; i < block.count(); ++i) to[i] = as<Wide>(from[i]);
+}
+
+// `before` are of type Wide; null: there are none.
+template <typename T, typename To, typename Wide, typename Combine>
+void reduce(const Wide* before, std::span<const std::byte* const> parts, const Values& out,
+            Combine combine) {
   Wide block[kBlock];
   for (uint64_t begin = 0; begin < out.count; begin += kBlock) {
     const uint64_t count = std::min(kBlock, out.count - begin);
-    const T* const first = reinterpret_cast<const T*>(parts[0]) + begin;
-    for (uint64_t i = 0; i < count; ++i) block[i] = as<Wide>(first[i]);
-    for (const std::byte* const part : parts.subspan(1)) {
+    const Piece places{begin, begin + count};
+    if (before != nullptr)
+      std::copy_n(before + begin, count, block);
+    else
+      widen<Wide, T>(parts[0], places, block);
+    for (const std::byte* const part : parts.subspan(before != nullptr ? 0 : 1)) {
       const T* const next = reinterpret_cast<const T*>(part) + begin;
       for (uint64_t i = 0; i < count; ++i) block[i] = combine(block[i], as<Wide>(next[i]));
     }
-    T* const to = reinterpret_cast<T*>(out.data) + begin;
-    for (uint64_t i = 0; i < count; ++i) to[i] = as<T>(block[i]);
+    To* const to = reinterpret_cast<To*>(out.data) + begin;
+    for (uint64_t i = 0; i < count; ++i) to[i] = as<To>(block[i]);
   }
 }
 
@@ -64,9 +75,14 @@ void reduce_as(Reduction reduction, std::span<const std::byte* const> parts, con
   using Sum = typename Arithmetic<T>::Sum;
   using Compared = typename Arithmetic<T>::Compared;
   if (reduction == Reduction::kSum)
-    reduce<T, Sum>(parts, out, [](Sum a, Sum b) { return a + b; });
+    reduce<T, T, Sum>(nullptr, parts, out, [](Sum a, Sum b) { return a + b; });
   else
-    reduce<T, Compared>(parts, out, larger<Compared>);
+    reduce<T, T, Compared>(nullptr, parts, out, larger<Compared>);
+}
+
+template <typename T, typename To>
+void add(const float* before, std::span<const std::byte* const> parts, const Values& out) {
+  reduce<T, To, float>(before, parts, out, [](float a, float b) { return a + b; });
 }
 
 }  // namespace
@@ -87,6 +103,18 @@ void reduce_in_rank_order(Reduction reduction, std::span<const std::byte* const>
   }
   throw Error(Code::kUnsupported,
               str("reductions are of numbers, not of ", element_name(out.element)));
+}
+
+void add_in_rank_order(const float* before, std::span<const std::byte* const> parts,
+                       Element element, const Values& out) {
+  RL_CHECK(out.element == Element::kF32 || out.element == element);
+  if (element == Element::kF32) return add<float, float>(before, parts, out);
+  if (element == Element::kBf16) {
+    return out.element == Element::kF32 ? add<bf16, float>(before, parts, out)
+                                        : add<bf16, bf16>(before, parts, out);
+  }
+  throw Error(Code::kUnsupported,
+              str("sums over groups of ranks are of fp32 or bf16, not of ", element_name(element)));
 }
 
 }  // namespace rl

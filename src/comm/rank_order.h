@@ -18,4 +18,11 @@ enum class Reduction : uint8_t { kSum = 0, kMax = 1 };
 void reduce_in_rank_order(Reduction reduction, std::span<const std::byte* const> parts,
                           const Values& out);
 
+// A sum that goes on over several lists of ranks: `before` are the sums of the ranks before these,
+// in fp32; null: there are none. parts are in fp32 or bf16, out is in fp32, with sums that are not
+// rounded, or as the parts are. out may be `before` or one of the parts. Error(kUnsupported) for
+// other types.
+void add_in_rank_order(const float* before, std::span<const std::byte* const> parts,
+                       Element element, const Values& out);
+
 }  // namespace rl

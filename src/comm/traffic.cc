@@ -31,6 +31,7 @@ Traffic& Traffic::operator+=(const Traffic& other) {
   for (size_t i = 0; i < kNumCollectives; ++i) by_call[i] += other.by_call[i];
   for (size_t i = 0; i < kNumTrafficUses; ++i) by_use[i] += other.by_use[i];
   overlapped += other.overlapped;
+  between += other.between;
   return *this;
 }
 
@@ -39,6 +40,7 @@ Traffic Traffic::operator-(const Traffic& before) const {
   for (size_t i = 0; i < kNumCollectives; ++i) out.by_call[i] = by_call[i] - before.by_call[i];
   for (size_t i = 0; i < kNumTrafficUses; ++i) out.by_use[i] = by_use[i] - before.by_use[i];
   out.overlapped = overlapped - before.overlapped;
+  out.between = between - before.between;
   return out;
 }
 

@@ -47,6 +47,7 @@ struct Traffic {
   std::array<TrafficBytes, kNumCollectives> by_call = {};
   std::array<TrafficBytes, kNumTrafficUses> by_use = {};
   TrafficBytes overlapped = {};  // of calls that were started: the rank computed meanwhile
+  TrafficBytes between = {};     // between groups of ranks (comm/grouped_sum.h)
 
   const TrafficBytes& of(Collective call) const { return by_call[static_cast<size_t>(call)]; }
   const TrafficBytes& of(TrafficUse use) const { return by_use[static_cast<size_t>(use)]; }
