@@ -314,7 +314,8 @@ void Model::save(FileSystem& fs, const std::string& dir, const SaveOptions& opti
   RL_CHECK(!frozen());
   const WholeTensors whole(*this);
   if (tensor_.rank() != 0 || stages_.rank() != 0) return;
-  if (master_cut_.divides() && master_ranks_.rank() != 0) return;
+  const bool has_all = master_ranks_.rank() == 0 && master_ranks_.of_first_group();
+  if (master_cut_.divides() && !has_all) return;
   save_hf_directory(
       fs, dir, whole_config_,
       [&](const TensorInfo& tensor, int64_t first_row, std::span<float> out) {

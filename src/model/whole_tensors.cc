@@ -70,6 +70,7 @@ WholeTensors::Masters::Masters(const ModelConfig& config, int ranks)
 WholeTensors::WholeTensors(const Model& model)
     : model_(model), own_(model.config(), model.tensor_ranks().size()) {
   if (model.master_cut().divides()) {
+    if (!model.master_ranks().of_first_group()) return;
     gather_masters();
     if (model.master_ranks().rank() != 0) return;
   }

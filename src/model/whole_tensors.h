@@ -24,7 +24,7 @@ void read_rows(const WeightLayout& layout, const TensorInfo& tensor, int64_t fir
 // The masters of a model. Ranks that divide it or its masters make it together. Tensor-parallel
 // ranks then have the pieces of all, and those of the first stage have the layers of all stages, in
 // memory of the host; those of the other stages have their own. Of ranks that divide masters the
-// first one of each group has what its group has, and the others nothing.
+// first one has what they have, and the others nothing; nor has a later group with the same ones.
 class WholeTensors {
  public:
   explicit WholeTensors(const Model& model);

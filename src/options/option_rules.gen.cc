@@ -1595,6 +1595,18 @@ constexpr OptionCondition kConditions_parallel_tensor_and_runtime_device[] = {
     {"runtime.device", OptionCondition::kIs,
      "cuda", "", ""},
 };
+constexpr OptionCondition kConditions_parallel_zero_group_and_parallel_zero_stage[] = {
+    {"parallel.zero_group", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.zero_stage", OptionCondition::kIs,
+     "0", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_zero_group_and_parallel_zero_stage_2[] = {
+    {"parallel.zero_group", OptionCondition::kIs,
+     "1", "", ""},
+    {"parallel.zero_stage", OptionCondition::kIsNot,
+     "0", "", ""},
+};
 constexpr OptionCondition kConditions_parallel_zero_stage_and_eval_weights[] = {
     {"parallel.zero_stage", OptionCondition::kIsNot,
      "0", "", ""},
@@ -3418,6 +3430,14 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_tensor_and_runtime_device, 2,
      "parallel.tensor is {parallel.tensor}, but ranks of runtime.device = cuda cannot add what "
      "they compute in this build"},
+    {"parallel.zero_group", "parallel.zero_stage",
+     kConditions_parallel_zero_group_and_parallel_zero_stage, 2,
+     "parallel.zero_group = {parallel.zero_group} has no effect while parallel.zero_stage is "
+     "{parallel.zero_stage}"},
+    {"parallel.zero_group", "parallel.zero_stage",
+     kConditions_parallel_zero_group_and_parallel_zero_stage_2, 2,
+     "parallel.zero_group is 1, so each rank would have everything, but parallel.zero_stage = "
+     "{parallel.zero_stage} divides it; set parallel.zero_stage to 0 for that"},
     {"parallel.zero_stage", "eval.weights",
      kConditions_parallel_zero_stage_and_eval_weights, 2,
      "eval.weights = ema needs all averages on rank 0, but with parallel.zero_stage = "

@@ -2023,6 +2023,18 @@ constexpr OptionInfo kOptions[] = {
      "parallel.tensor * parallel.context * parallel.data * parallel.pipeline ranks.",
      "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
      "tensor parallelism of Megatron"},
+    {"parallel.zero_group", OptionType::kI64, "0",
+     {.present = true, .inclusive = true, .i64 = 0},
+     {.present = true, .inclusive = true, .i64 = 65536},
+     false, false, nullptr, 0, "ranks",
+     "How many neighbouring ranks of parallel.data x parallel.context divide among them what "
+     "parallel.zero_stage says; 0: all of those ranks. Each such group has everything, so a host "
+     "that makes the ranks of one machine a group has parameters sent within machines alone, and "
+     "of gradients sums that go from group to group. It must divide the number of those ranks "
+     "and be more than 1. Sums have the same order, so the bits are the same, at the price of "
+     "more memory for each rank.",
+     "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
+     "FSDP HYBRID_SHARD, DeepSpeed zero_hpz_partition_size, MiCS"},
     {"parallel.zero_stage", OptionType::kI64, "0",
      {.present = true, .inclusive = true, .i64 = 0},
      {.present = true, .inclusive = true, .i64 = 3},

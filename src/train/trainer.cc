@@ -248,6 +248,10 @@ void Trainer::give_states(const CheckpointContents& contents, Critic* critic) {
   const bool divides = impl_->learner.state().shards().divides_masters();
   if (!divides) meta.contents.model = false;  // rank 0 has all weights
   run_together(impl_->ranks, [&] {
+    if (!impl_->ranks.in_first_group()) {  // the first one has all that is saved
+      announce_checkpoint(impl_->ranks, false);
+      return;
+    }
     const CheckpointDraft draft = draft_learners(meta, learners_of(impl_->learner, critic));
     give_draft(impl_->ranks, writes_checkpoint(impl_->model), draft, [&] {
       if (!divides || !contents.hf_model) return;

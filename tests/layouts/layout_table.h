@@ -32,6 +32,17 @@ inline constexpr LayoutRow kLayouts[] = {
     {"data=4 zero_stage=3"},
     {"data=3 zero_stage=1 overlap_grad_reduce=true overlap_param_gather=true"},
     {"data=3 zero_stage=3 overlap_grad_reduce=true overlap_param_gather=true"},
+    {"data=4 zero_stage=1 zero_group=2"},
+    {"data=4 zero_stage=2 zero_group=2"},
+    {"data=4 zero_stage=3 zero_group=2"},
+    {"data=6 zero_stage=2 zero_group=3 overlap_grad_reduce=true overlap_param_gather=true"},
+    {"data=8 zero_stage=3 zero_group=2 overlap_grad_reduce=true overlap_param_gather=true"},
+    {"context=2 data=2 zero_stage=2 zero_group=2"},
+    {"tensor=2 data=4 zero_stage=1 zero_group=2"},
+    {"tensor=2 data=4 zero_stage=3 zero_group=2"},
+    {"pipeline=2 data=4 zero_stage=2 zero_group=2"},
+    {"algo.advantage=gae data=4 zero_stage=3 zero_group=2"},
+    {"trainer.grad_dtype=bf16 data=4 zero_stage=2 zero_group=2", 0, kBf16},
     {"tensor=2"},
     {"tensor=4"},
     {"tensor=8"},
@@ -155,10 +166,11 @@ static_assert(std::size(kLayouts) >= 40);
 
 // The layout of fewest ranks whose bits it has: its samples are cut and its sums ordered alike.
 inline Layout same_bits_as(const Layout& layout) {
-  if (layout.get("trainer.grad_dtype", "fp32") != "fp32") return layout.without({"zero_stage"});
+  if (layout.get("trainer.grad_dtype", "fp32") != "fp32")
+    return layout.without({"zero_stage", "zero_group"});
   return layout.without({"tensor", "pipeline", "pipeline_first_layers", "pipeline_last_layers",
-                         "zero_stage", "sequence_parallel", "engines", "overlap_grad_reduce",
-                         "overlap_param_gather"});
+                         "zero_stage", "zero_group", "sequence_parallel", "engines",
+                         "overlap_grad_reduce", "overlap_param_gather"});
 }
 
 // One rank that computes the same log-probs, and gradients but for the order of their sums.

@@ -15,6 +15,7 @@ namespace rl {
 namespace {
 
 using testing::begin_to_take;
+using testing::bytes_between_groups;
 using testing::compute_twice;
 using testing::crossings;
 using testing::first_id;
@@ -316,6 +317,8 @@ const std::map<std::string, Change>& changes() {
       {"parallel.context_zigzag", {{"true"}, {"parallel.context=2"}, train_on_ranks}},
       {"parallel.data", {{"2"}, {}, train_on_ranks}},
       {"parallel.zero_stage", {{"1"}, {"parallel.data=2"}, parameter_bytes}},
+      {"parallel.zero_group",
+       {{"2"}, {"parallel.data=4", "parallel.zero_stage=1"}, bytes_between_groups}},
       {"parallel.overlap_grad_reduce", {{"true"}, {"parallel.data=2"}, overlapped_bytes}},
       {"parallel.overlap_param_gather",
        {{"true"}, {"parallel.data=2", "parallel.zero_stage=1"}, overlapped_bytes}},

@@ -121,7 +121,7 @@ inline std::string step_without(RankParts& parts, int leaves) {
   return "no error";
 }
 
-// The bytes of parameters that rank 0 gave the others in a step.
+// A metric of rank 0 in a step.
 inline std::string step_metric(const OptionSet& o, const char* name) {
   return on_trainers(o, [&](RankParts& parts) {
     const TrainedStep step = parts.trainer.step(host_batch(parts.trainer));
@@ -130,6 +130,9 @@ inline std::string step_metric(const OptionSet& o, const char* name) {
 }
 inline std::string parameter_bytes(const OptionSet& o) {
   return step_metric(o, "comm/parameter_bytes");
+}
+inline std::string bytes_between_groups(const OptionSet& o) {
+  return step_metric(o, "comm/between_groups_bytes");
 }
 inline std::string overlapped_bytes(const OptionSet& o) {
   return step_metric(o, "comm/overlapped_bytes");

@@ -97,6 +97,7 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
       {"parallel.pipeline_first_layers", "2", "0"},
       {"parallel.pipeline_last_layers", "2", "0"},
       {"parallel.tensor", "2", "1"},
+      {"parallel.zero_group", "2", "0"},
       {"sync.bucket_bytes", "65536", "67108864"},
       {"runtime.busy_timeout_ns", "3", "0"},
       {"runtime.device_index", "1", "0"},

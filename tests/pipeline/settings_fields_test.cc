@@ -227,6 +227,7 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("parallel.context_zigzag", s.parallel.context_zigzag);
   c.same("parallel.data", s.parallel.data);
   c.same("parallel.zero_stage", s.parallel.zero_stage);
+  c.same("parallel.zero_group", s.parallel.zero_group);
   c.same("parallel.overlap_grad_reduce", s.parallel.overlap_grad_reduce);
   c.same("parallel.overlap_param_gather", s.parallel.overlap_param_gather);
   c.same("parallel.forward_prefetch", s.parallel.forward_prefetch);

@@ -32,6 +32,15 @@ OptionSet trained_options(const TempDir& dir, int stage) {
   return o;
 }
 
+// Ranks of two groups that divide.
+OptionSet grouped_options(const TempDir& dir) {
+  OptionSet o = trained_options(dir, 2);
+  o.set_i64("parallel.data", 4);
+  o.set_i64("parallel.zero_group", 2);
+  o.set_text("parallel.overlap_grad_reduce", "true");
+  return o;
+}
+
 // Ranks that divide a model.
 OptionSet divided_options(const TempDir& dir) {
   return options_with(dir, {"parallel.tensor=2", "parallel.reduction_parts=2"});
@@ -104,6 +113,11 @@ TEST(ProcessRank, DISABLED_Trains) {
   be_rank(trained_options(dir, 2), train);
 }
 
+TEST(ProcessRank, DISABLED_TrainsInAGroup) {
+  const TempDir dir;
+  be_rank(grouped_options(dir), train);
+}
+
 TEST(ProcessRank, DISABLED_TrainsAPart) {
   const TempDir dir;
   be_rank(divided_options(dir), train);
@@ -153,11 +167,12 @@ pid_t start_rank(const std::string& test, int rank, std::vector<std::string> own
 }
 
 // The text of each process that runs a disabled test.
-std::vector<std::string> in_processes(const std::string& test, const std::string& kind = "") {
+std::vector<std::string> in_processes(const std::string& test, const std::string& kind = "",
+                                      int ranks = 2) {
   const TempDir dir, meeting;
   tiny_options(dir);  // writes the prompts
   std::vector<pid_t> pids;
-  for (const int rank : {0, 1}) {
+  for (int rank = 0; rank < ranks; ++rank) {
     pids.push_back(start_rank(test, rank,
                               {str(kDirectory, "=", dir.path()),
                                str(kRendezvous, "=file:", meeting.path()), str(kKind, "=", kind)}));
@@ -168,7 +183,7 @@ std::vector<std::string> in_processes(const std::string& test, const std::string
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   }
   std::vector<std::string> out;
-  for (const int rank : {0, 1})
+  for (int rank = 0; rank < ranks; ++rank)
     out.push_back(read_text_file(real_fs(), dir.file(str("out.", rank)), 1 << 20));
   return out;
 }
@@ -189,6 +204,15 @@ TEST(ProcessRanks, TrainToTheWeightsOfThreads) {
 #ifdef RL_GLOO_BESIDE
   const TempDir dir;
   EXPECT_EQ(in_processes("Trains"), in_threads(trained_options(dir, 2), train));
+#else
+  GTEST_SKIP() << "librl_gloo.so is not built (RL_GLOO, libgloo-dev)";
+#endif
+}
+
+TEST(ProcessRanks, DivideInGroupsAsThreadsDo) {
+#ifdef RL_GLOO_BESIDE
+  const TempDir dir;
+  EXPECT_EQ(in_processes("TrainsInAGroup", "", 4), in_threads(grouped_options(dir), train));
 #else
   GTEST_SKIP() << "librl_gloo.so is not built (RL_GLOO, libgloo-dev)";
 #endif

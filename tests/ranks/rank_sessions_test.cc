@@ -211,11 +211,15 @@ TEST(RankSessions, ARankThatEndsIsNamed) {
 
 TEST(RankSessions, CollectivesArePlanned) {
   const TempDir dir;
-  const auto planned = [&](int ranks) {
-    const MemoryPlan plan = plan_memory(options_of(dir, ranks), real_fs(), PlanUse::kTrain);
-    return plan.baseline_bytes;
+  const auto planned = [&](int ranks, const std::vector<std::string>& assignments = {}) {
+    const OptionSet o = options_of(dir, ranks, assignments);
+    return plan_memory(o, real_fs(), PlanUse::kTrain).baseline_bytes;
   };
   EXPECT_EQ(planned(5) - planned(2), 3u << 18);
+  // A chunk of one other rank, twice, and the sums of a chunk of bf16 in fp32.
+  EXPECT_EQ(planned(4, {"parallel.zero_stage=1", "parallel.zero_group=2"}) -
+                planned(4, {"parallel.zero_stage=1"}),
+            4u << 18);
 }
 
 }  // namespace

@@ -182,6 +182,7 @@ inline constexpr MetricRow kMetricTable[] = {
     {"step", "comm/context_bytes", "ranks"},
     {"step", "comm/tensor_bytes", "ranks"},
     {"step", "comm/weight_bytes", "ranks"},
+    {"step", "comm/between_groups_bytes", "ranks"},
     {"step", "comm/overlapped_bytes", "ranks"},
     {"step", "timing_s/step", "pipeline"},
     {"step", "timing_s/gen", "generated"},

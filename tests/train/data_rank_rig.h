@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "../comm/local_ranks.h"
 #include "critic_rig.h"
@@ -68,16 +69,41 @@ inline Outcome train_twice(TrainRig& rig) {
   return out;
 }
 
+// What a rank knows of the others. With ZeRO so many of them divide states as its options say.
+class DataRankGroups {
+ public:
+  DataRankGroups(std::shared_ptr<Transport> transport, const ZeroOptions& zero)
+      : transport_(std::move(transport)), all_(transport_, {kLongNs}) {
+    if (zero.stage == 0 || zero.ranks == all_.size()) return;
+    const Mesh mesh({.context = zero.ranks, .data = all_.size() / zero.ranks}, all_.size(),
+                    all_.rank());
+    own_.emplace(transport_, mesh, Axis::kContext, GroupOptions{kLongNs});
+    sums_.emplace(transport_, mesh, GroupOptions{kLongNs, 1 << 10});
+  }
+  RigOptions rig_options(RigOptions out = {}) {
+    if (all_.size() == 1) return out;
+    out.ranks = DataRanks(all_, *transport_);
+    out.master_ranks = MasterRanks(all_);
+    if (!sums_) return out;
+    out.ranks = out.ranks.divided_by_groups(*own_, *sums_);
+    out.master_ranks = MasterRanks(*own_, sums_->group() == 0);
+    return out;
+  }
+
+ private:
+  std::shared_ptr<Transport> transport_;
+  comm::Group all_;
+  std::optional<comm::Group> own_;
+  std::optional<comm::GroupedSum> sums_;
+};
+
 inline std::vector<Outcome> on_ranks(int size, const RigOptions& given,
                                      const TrainerOptions& options,
                                      const Work& work = train_twice) {
   std::vector<Outcome> out(static_cast<size_t>(size));
   run_local_ranks(size, [&](std::shared_ptr<Transport> transport) {
-    comm::Group group(transport, {kLongNs});
-    RigOptions rig_options = given;
-    if (size > 1) rig_options.ranks = DataRanks(group, *transport);
-    if (size > 1) rig_options.master_ranks = MasterRanks(group);
-    TrainRig rig(rig_options, options);
+    DataRankGroups groups(transport, options.optimizer.zero);
+    TrainRig rig(groups.rig_options(given), options);
     out[static_cast<size_t>(transport->rank())] = work(rig);
   });
   return out;
@@ -127,16 +153,15 @@ inline CriticOutcome train_critic(const RigOptions& rig_options, const CriticOpt
   return out;
 }
 
-inline std::vector<CriticOutcome> critic_on_ranks(int size, int zero_stage = 0) {
+// zero_group: of the ranks; 0: all.
+inline std::vector<CriticOutcome> critic_on_ranks(int size, int zero_stage = 0,
+                                                  int zero_group = 0) {
   std::vector<CriticOutcome> out(static_cast<size_t>(size));
   CriticOptions options = critic_options();
-  options.optimizer.zero = {zero_stage, size};
+  options.optimizer.zero = {zero_stage, zero_group == 0 ? size : zero_group};
   run_local_ranks(size, [&](std::shared_ptr<Transport> transport) {
-    comm::Group group(transport, {kLongNs});
-    RigOptions rig_options;
-    if (size > 1) rig_options.ranks = DataRanks(group, *transport);
-    if (size > 1) rig_options.master_ranks = MasterRanks(group);
-    out[static_cast<size_t>(transport->rank())] = train_critic(rig_options, options);
+    DataRankGroups groups(transport, options.optimizer.zero);
+    out[static_cast<size_t>(transport->rank())] = train_critic(groups.rig_options(), options);
   });
   return out;
 }

@@ -55,14 +55,15 @@ inline MasterCut cut_of(const WeightSource& source, const RigOptions& rig,
 // All masters of a model, of which ranks may have parts.
 inline std::vector<float> all_masters(const Model& model, const DataRanks& ranks) {
   const MasterFloats held = model.held_masters();
+  const DataRanks group = ranks.dividing();
   std::vector<float> values(static_cast<size_t>(model.layout().total()));
   for (const Parameter& p : model.layout().parameters()) {
     if (!held.has(p.offset)) continue;
-    if (held.divided() && !held.divides(p.offset) && ranks.rank() != 0) continue;
+    if (held.divided() && !held.divides(p.offset) && group.rank() != 0) continue;
     const auto first = static_cast<size_t>(p.offset), size = static_cast<size_t>(p.size);
     held.part(p.offset, p.size).read(std::span(values).subspan(first, size));
   }
-  if (held.divided()) ranks.fill(values);
+  if (held.divided()) group.fill(values);
   return values;
 }
 

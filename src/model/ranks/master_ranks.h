@@ -12,10 +12,13 @@ namespace rl {
 
 class MasterRanks {
  public:
-  MasterRanks() = default;                                      // one rank
-  explicit MasterRanks(comm::Group& group) : group_(&group) {}  // which outlives it
+  MasterRanks() = default;  // one rank
+  // group outlives it. first: of several groups, which all have the same masters, the one whose
+  // masters are saved.
+  explicit MasterRanks(comm::Group& group, bool first = true) : group_(&group), first_(first) {}
   int rank() const { return group_ != nullptr ? group_->rank() : 0; }
   int size() const { return group_ != nullptr ? group_->size() : 1; }
+  bool of_first_group() const { return first_; }
 
   // Each rank gives the others its piece of the bytes.
   void gather(std::span<std::byte> bytes, const Pieces& pieces) const;
@@ -25,6 +28,7 @@ class MasterRanks {
 
  private:
   comm::Group* group_ = nullptr;
+  bool first_ = true;
 };
 
 }  // namespace rl

@@ -234,7 +234,7 @@ OptimizerOptions optimizer_from(const Settings& settings) {
   o.seed = settings.runtime.seed;
   o.offload = {optimizer.cpu_offload, optimizer.cpu_offload_fraction, optimizer.overlap_d2h_h2d};
   o.no_decay = settings.optimizer.no_decay;
-  o.zero = {static_cast<int>(settings.parallel.zero_stage), data_rank_count_of(settings),
+  o.zero = {static_cast<int>(settings.parallel.zero_stage), zero_group_of(settings),
             settings.parallel.overlap_grad_reduce, settings.parallel.overlap_param_gather};
   o.ema = settings.optimizer.ema;
   return o;

@@ -85,6 +85,18 @@ int data_rank_count_of(const Settings& settings) {
   return static_cast<int>(settings.parallel.data * settings.parallel.context);
 }
 
+int zero_group_of(const Settings& settings) {
+  const int ranks = data_rank_count_of(settings);
+  const auto group = static_cast<int>(settings.parallel.zero_group);
+  if (group == 0 || settings.parallel.zero_stage == 0) return ranks;
+  if (ranks % group == 0) return group;
+  throw Error(Code::kConflict, str("parallel.zero_group is ", group, ", which does not divide the ",
+                                   ranks, " ranks of parallel.data x parallel.context"))
+      .with_key("parallel.zero_group")
+      .with_other_key(rank_axis_of(settings))
+      .with_expected(str("0, or a divisor of ", ranks, " above 1"));
+}
+
 void require_rank_of_run(const Settings& settings) {
   const int64_t rank = settings.comm.rank, ranks = rank_count_of(settings);
   if (rank < ranks) return;

@@ -33,6 +33,9 @@ int rank_count_of(const Settings& settings);
 const char* rank_axis_of(const Settings& settings);
 // Those that share the gradients of a batch: parallel.context * parallel.data.
 int data_rank_count_of(const Settings& settings);
+// Those of them that divide among them what parallel.zero_stage says. Error(kConflict) unless
+// parallel.zero_group divides the number of all of them.
+int zero_group_of(const Settings& settings);
 // Error(kOutOfRange) unless the run has a rank of the number comm.rank.
 void require_rank_of_run(const Settings& settings);
 // Whether ranks that divide a model have an engine each, with all parts and stages of it

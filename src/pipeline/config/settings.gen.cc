@@ -245,6 +245,7 @@ ParallelSettings::ParallelSettings(const OptionSet& options)
       reduction_parts(options.get_i64("parallel.reduction_parts")),
       sequence_parallel(options.get_bool("parallel.sequence_parallel")),
       tensor(options.get_i64("parallel.tensor")),
+      zero_group(options.get_i64("parallel.zero_group")),
       zero_stage(options.get_i64("parallel.zero_stage")),
       devices(options) {}
 

@@ -363,6 +363,7 @@ struct ParallelSettings {
   int64_t reduction_parts;  // parts
   bool sequence_parallel;
   int64_t tensor;  // ranks
+  int64_t zero_group;  // ranks
   int64_t zero_stage;
   ParallelDevicesSettings devices;
 };

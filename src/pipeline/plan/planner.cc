@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "comm/group.h"
+#include "comm/grouped_sum.h"
 #include "core/checked.h"
 #include "model/model.h"
 #include "model/rollout_weights.h"
@@ -278,6 +279,11 @@ std::vector<PlanEntry> Planner::outside() const {
   if (has_engine() || has_trainer()) out.push_back({"samples", "always", sample_bytes()});
   if (const int ranks = data_rank_count_of(settings_); ranks > 1) {
     out.push_back({"collectives", "always", comm::Group::scratch_bytes(ranks, {-1})});
+    if (const int group = zero_group_of(settings_); group < ranks) {
+      const uint64_t bytes =
+          comm::Group::scratch_bytes(group, {-1}) + comm::GroupedSum::scratch_bytes(group, {-1});
+      out.push_back({"collectives, zero groups", "always", bytes});
+    }
   }
   if (settings_.parallel.tensor > 1) {
     const auto ranks = static_cast<int>(settings_.parallel.tensor);

@@ -48,7 +48,7 @@ uint64_t Planner::gathered_bytes() const {
   const bool has_stages = parallel.pipeline > 1 && config_.stage.first();
   if (!writes || (parallel.tensor == 1 && !has_stages)) return 0;
   const CheckpointContents contents = checkpoint_contents_from(settings_);
-  const auto ranks = static_cast<uint64_t>(data_rank_count_of(settings_));
+  const auto ranks = static_cast<uint64_t>(zero_group_of(settings_));
   const auto gathered = [&](const StoredBytes& stored, bool masters) {
     CheckedU64 bytes(masters ? stored.masters : 0);
     if (!contents.optimizer) return bytes;

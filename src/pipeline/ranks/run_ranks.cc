@@ -24,15 +24,16 @@ std::shared_ptr<Transport> LocalRun::take(int rank) {
   return std::exchange(own, nullptr);
 }
 
-RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, const MeshSizes& sizes,
+RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, const Sizes& sizes,
                    const GroupOptions& options)
     : RunRanks(run->take(rank), sizes, options) {
   run_ = std::move(run);
 }
 
-RunRanks::RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes,
+RunRanks::RunRanks(std::shared_ptr<Transport> transport, const Sizes& given,
                    const GroupOptions& options)
     : transport_(std::move(transport)) {
+  const MeshSizes& sizes = given.mesh;
   const Mesh mesh(sizes, size(), rank());
   // Ranks that divide rows are neighbours, so those with parts of a batch are one axis with them.
   const Mesh batch(
@@ -46,16 +47,40 @@ RunRanks::RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes,
   }
   if (sizes.pipeline > 1) stages_ = std::make_unique<StageChannels>(transport_, mesh, options);
   if (data_->size() < size()) all_.emplace(transport_, options);
+  make_zero_groups(given, options);
+}
+
+RunRanks::ZeroGroups::ZeroGroups(const std::shared_ptr<Transport>& transport, const Mesh& mesh,
+                                 const GroupOptions& options)
+    : own(transport, mesh, Axis::kContext, options.named("data, of a group"),
+          comm::GroupedSum::kChannel + 1),
+      sums(transport, mesh, options) {}
+
+// The ranks of a group are neighbours, as those that divide rows are.
+void RunRanks::make_zero_groups(const Sizes& sizes, const GroupOptions& options) {
+  const int ranks = data_->size(), group = sizes.zero_group;
+  if (group == 0 || group == ranks) return;
+  const Mesh mesh({.tensor = sizes.mesh.tensor,
+                   .context = group,
+                   .data = ranks / group,
+                   .pipeline = sizes.mesh.pipeline},
+                  size(), rank());
+  zero_ = std::make_unique<ZeroGroups>(transport_, mesh, options);
 }
 
 DataRanks RunRanks::data() {
   if (!data_) return {};
-  return all_ ? DataRanks(*data_, *all_, *transport_) : DataRanks(*data_, *transport_);
+  const DataRanks ranks =
+      all_ ? DataRanks(*data_, *all_, *transport_) : DataRanks(*data_, *transport_);
+  return zero_ ? ranks.divided_by_groups(zero_->own, zero_->sums) : ranks;
 }
 
 StageRanks RunRanks::stages() { return stages_ ? StageRanks(*stages_) : StageRanks(); }
 
-MasterRanks RunRanks::masters() { return data_ ? MasterRanks(*data_) : MasterRanks(); }
+MasterRanks RunRanks::masters() {
+  if (zero_) return MasterRanks(zero_->own, zero_->sums.group() == 0);
+  return data_ ? MasterRanks(*data_) : MasterRanks();
+}
 
 TensorRanks RunRanks::tensor() { return tensor_ ? TensorRanks(*tensor_) : TensorRanks(); }
 
@@ -63,6 +88,8 @@ ContextRanks RunRanks::context() { return context_ ? ContextRanks(*context_) : C
 
 Traffic RunRanks::traffic() const {
   Traffic all = data_ ? data_->traffic() : Traffic{};
+  if (zero_) all += zero_->own.traffic();
+  if (zero_) all += zero_->sums.traffic();
   if (context_) all += context_->traffic();
   if (tensor_) all += tensor_->traffic();
   if (stages_) all += StageRanks(*stages_).traffic();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/group.h"
+#include "comm/grouped_sum.h"
 #include "model/ranks/context_ranks.h"
 #include "model/ranks/master_ranks.h"
 #include "model/ranks/stage_ranks.h"
@@ -35,11 +36,13 @@ class LocalRun {
 class RunRanks {
  public:
   RunRanks() = default;  // one rank
-  // Sizes of the mesh: as many ranks as the run has.
-  RunRanks(std::shared_ptr<LocalRun> run, int rank, const MeshSizes& sizes,
+  struct Sizes {
+    MeshSizes mesh;      // as many ranks as the run has
+    int zero_group = 0;  // of those that train on parts of one batch; 0: all
+  };
+  RunRanks(std::shared_ptr<LocalRun> run, int rank, const Sizes& sizes,
            const GroupOptions& options);
-  RunRanks(std::shared_ptr<Transport> transport, const MeshSizes& sizes,
-           const GroupOptions& options);
+  RunRanks(std::shared_ptr<Transport> transport, const Sizes& sizes, const GroupOptions& options);
 
   int rank() const { return transport_ != nullptr ? transport_->rank() : 0; }
   int size() const { return transport_ != nullptr ? transport_->size() : 1; }
@@ -51,7 +54,7 @@ class RunRanks {
   TensorRanks tensor();
   // Those that have the stages of one model.
   StageRanks stages();
-  // The same as data(), as those that may divide the masters of a model.
+  // Those of data() that may divide the masters of a model: all, or a group.
   MasterRanks masters();
   // Those that divide the rows of one micro-batch.
   ContextRanks context();
@@ -60,9 +63,19 @@ class RunRanks {
   Traffic traffic() const;
 
  private:
+  // Groups of neighbours that divide what parallel.zero_stage says.
+  struct ZeroGroups {
+    ZeroGroups(const std::shared_ptr<Transport>& transport, const Mesh& mesh,
+               const GroupOptions& options);
+    comm::Group own;
+    comm::GroupedSum sums;
+  };
+  void make_zero_groups(const Sizes& sizes, const GroupOptions& options);
+
   std::shared_ptr<LocalRun> run_;
   std::shared_ptr<Transport> transport_;
-  std::optional<comm::Group> data_;  // those that divide rows included
+  std::optional<comm::Group> data_;   // those that divide rows included
+  std::unique_ptr<ZeroGroups> zero_;  // null: one group
   std::optional<comm::Group> tensor_, context_;
   std::unique_ptr<StageChannels> stages_;
   std::optional<comm::Group> all_;  // unless data_ has all ranks

@@ -23,6 +23,7 @@ const Settings& validated(const Settings& settings, bool own_executor) {
   Violations violations;
   violations.add(settings.set.validate_all());
   violations.collect([&] { tensor_split_from(settings, 0); });
+  violations.collect([&] { zero_group_of(settings); });
   violations.collect([&] { require_rank_of_run(settings); });
   if (own_executor) {
     const auto threads = static_cast<int>(settings.runtime.threads);
@@ -44,10 +45,11 @@ RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int r
   const int size = rank_count_of(settings);
   check_host_ranks(settings, of_host.get(), size);
   if (size == 1) return {};
-  const MeshSizes sizes{.tensor = static_cast<int>(settings.parallel.tensor),
-                        .context = static_cast<int>(settings.parallel.context),
-                        .data = static_cast<int>(settings.parallel.data),
-                        .pipeline = static_cast<int>(settings.parallel.pipeline)};
+  const RunRanks::Sizes sizes{{.tensor = static_cast<int>(settings.parallel.tensor),
+                               .context = static_cast<int>(settings.parallel.context),
+                               .data = static_cast<int>(settings.parallel.data),
+                               .pipeline = static_cast<int>(settings.parallel.pipeline)},
+                              zero_group_of(settings)};
   const GroupOptions options = group_options_of(settings.comm);
   if (of_host != nullptr) return {std::move(of_host), sizes, options};
   if (makes_own_runtimes(settings)) return {join_ranks(settings, files), sizes, options};

@@ -130,6 +130,7 @@ MetricList traffic_metrics(const Traffic& traffic) {
   set("comm/context_bytes", traffic.of(TrafficUse::kContext).sent);
   set("comm/tensor_bytes", traffic.of(TrafficUse::kTensor).sent);
   set("comm/weight_bytes", traffic.of(TrafficUse::kWeights).sent);
+  set("comm/between_groups_bytes", traffic.between.sent);
   set("comm/overlapped_bytes", traffic.overlapped.sent);
   return out;
 }

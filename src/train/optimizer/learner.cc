@@ -114,7 +114,7 @@ Learner::Learner(Model& model, const TrainableRule& trainable, BackwardPacking p
       backward_(model, packing),
       packs_as_they_come_(optimizer.zero.overlap_gather) {
   RL_CHECK(!model.frozen());
-  require_own_cut(model, layout_, optimizer, tools.ranks.rank());
+  require_own_cut(model, layout_, optimizer, tools.ranks.dividing().rank());
   // A pattern of optimizer.no_decay may be for another stage, but not for none.
   if (layout_.stage().divides()) update_runs(WeightLayout(model.whole_config()), optimizer);
   const bool in_parts = optimizer.grad_dtype == GradDtype::kBf16;

@@ -47,7 +47,7 @@ std::shared_ptr<StateParts> parts_of(const DataRanks& ranks, const CheckpointDra
 // tensors.
 void share_draft(const DataRanks& ranks, bool gathers, CheckpointDraft& draft) {
   RL_CHECK(ranks.rank() == 0);
-  if (gathers) draft.parts = parts_of(ranks, draft);
+  if (gathers) draft.parts = parts_of(ranks.dividing(), draft);
   announce_checkpoint(ranks, true);
 }
 
@@ -55,7 +55,7 @@ void give_draft(const DataRanks& ranks, bool gathers, const CheckpointDraft& dra
                 FunctionRef<void()> before) {
   if (!announce_checkpoint(ranks, false)) return;
   before();
-  if (gathers) parts_of(ranks, draft)->give();
+  if (gathers) parts_of(ranks.dividing(), draft)->give();
 }
 
 CheckpointMeta load_learners(FileSystem& fs, const std::string& path,

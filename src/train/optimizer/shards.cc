@@ -116,10 +116,11 @@ TrainedRun part_of(const TrainedRun& run, Piece piece) {
 Shards::Shards(const WeightLayout& layout, const OptimizerOptions& options, const DataRanks& ranks)
     : layout_(layout),
       ranks_(ranks),
+      dividing_(ranks.dividing()),
       stage_(options.zero.stage),
       pieces_(shard_pieces(layout, options)),
       gathered_(runs_without(layout, divided_matrices(layout, options))) {
-  RL_CHECK(!divided() || pieces_.parts() == ranks_.size());
+  RL_CHECK(!divided() || pieces_.parts() == dividing_.size());
 }
 
 void Shards::reduce(const Values& gradients, Piece range) const {
@@ -138,15 +139,15 @@ void Shards::complete(const Values& gradients, Piece range) const {
   if (!divides_gradients()) return;
   const Values values = part_of(gradients, range);
   const Pieces pieces = pieces_.within(range);
-  for (int from = 0; from < ranks_.size(); ++from) {
+  for (int from = 0; from < dividing_.size(); ++from) {
     const Values piece = part_of(values, pieces[from]);
     if (piece.count == 0) continue;
-    if (from != ranks_.rank()) {
-      ranks_.receive(piece, from);
+    if (from != dividing_.rank()) {
+      dividing_.receive(piece, from);
       continue;
     }
-    for (int to = 0; to < ranks_.size(); ++to) {
-      if (to != from) ranks_.send(piece, to);
+    for (int to = 0; to < dividing_.size(); ++to) {
+      if (to != from) dividing_.send(piece, to);
     }
   }
 }
@@ -163,13 +164,13 @@ Piece Shards::complete_chunks(const Values& gradients, Piece range) const {
     return Piece{begin, std::min((begin / kChunk + 1) * kChunk, piece.end)};
   };
   const auto owner_of = [&](Piece head) { return pieces.part_with(head.begin / kChunk * kChunk); };
-  const Piece own = pieces[ranks_.rank()], head = head_of(ranks_.rank());
-  if (head.count() > 0) ranks_.send(part_of(values, head), owner_of(head));
+  const Piece own = pieces[dividing_.rank()], head = head_of(dividing_.rank());
+  if (head.count() > 0) dividing_.send(part_of(values, head), owner_of(head));
   uint64_t end = own.end;
-  for (int r = ranks_.rank() + 1; r < ranks_.size(); ++r) {
+  for (int r = dividing_.rank() + 1; r < dividing_.size(); ++r) {
     const Piece other = head_of(r);
-    if (other.count() == 0 || owner_of(other) != ranks_.rank()) continue;
-    ranks_.receive(part_of(values, other), r);
+    if (other.count() == 0 || owner_of(other) != dividing_.rank()) continue;
+    dividing_.receive(part_of(values, other), r);
     end = other.end;
   }
   // Those that begin in the piece, if any does.
@@ -184,7 +185,7 @@ std::vector<double> Shards::join_chunk_sums(std::span<const double> sums, Piece 
       static_cast<size_t>(num_optimizer_chunks(static_cast<int64_t>(places.count())));
   const std::span<const double> own = sums.subspan(std::min(first, sums.size() - count), count);
   if (!divides_gradients()) return {own.begin(), own.end()};
-  return ranks_.gather_lists(own);
+  return dividing_.gather_lists(own);
 }
 
 void Shards::read(const float* gradients, Piece range, std::span<float> to) const {
@@ -194,7 +195,7 @@ void Shards::read(const float* gradients, Piece range, std::span<float> to) cons
   std::ranges::fill(to, 0.0f);
   std::copy(gradients + begin, gradients + end,
             to.begin() + static_cast<ptrdiff_t>(begin - range.begin));
-  if (divides_gradients()) ranks_.fill(to);
+  if (divides_gradients()) dividing_.fill(to);
 }
 
 Values Shards::gathered_values(const MasterFloats& masters, const TrainedRun& run,
@@ -206,7 +207,7 @@ Values Shards::gathered_values(const MasterFloats& masters, const TrainedRun& ru
 void Shards::gather(const MasterFloats& masters, MemorySpace space) const {
   if (!divided()) return;
   for (const TrainedRun& run : gathered_)
-    ranks_.gather_pieces(gathered_values(masters, run, space), pieces_.within(places_of(run)));
+    dividing_.gather_pieces(gathered_values(masters, run, space), pieces_.within(places_of(run)));
 }
 
 // A run is cut where a layer begins.
@@ -221,8 +222,8 @@ std::vector<Shards::StartedRun> Shards::start_gather(const MasterFloats& masters
           std::min(run.gradient + run.size, next != begins.end() ? *next : INT64_MAX);
       const TrainedRun part{run.master + first - run.gradient, first, end - first};
       started.push_back(
-          {part.master, ranks_.start_gather_pieces(gathered_values(masters, part, space),
-                                                   pieces_.within(places_of(part)))});
+          {part.master, dividing_.start_gather_pieces(gathered_values(masters, part, space),
+                                                      pieces_.within(places_of(part)))});
       first = end;
     }
   }

@@ -8,6 +8,8 @@
 // the others. Stage 2: after their reduction it also has the sums of its piece's gradients alone.
 // Stage 3: of the layers' matrices it has the masters of its piece alone (model/masters.h), and has
 // the others packed.
+// With parallel.zero_group the ranks are those of a group: what is divided is gathered in a group,
+// and gradients are summed over all ranks (comm/grouped_sum.h).
 // No stage changes a bit: sums over ranks are in rank order, and the squares of the norm are added
 // chunk by chunk, in the order of one rank.
 #pragma once
@@ -39,7 +41,7 @@ class Shards {
   Shards(const WeightLayout& layout, const OptimizerOptions& options, const DataRanks& ranks);
 
   // Places of the gradients.
-  Piece own() const { return pieces_[divided() ? ranks_.rank() : 0]; }
+  Piece own() const { return pieces_[divided() ? dividing_.rank() : 0]; }
   uint64_t longest() const { return pieces_.longest(); }  // of all ranks' pieces
   bool divided() const { return stage_ >= 1; }
   bool divides_gradients() const { return stage_ >= 2; }
@@ -71,7 +73,7 @@ class Shards {
 
  private:
   const WeightLayout& layout_;
-  const DataRanks ranks_;
+  const DataRanks ranks_, dividing_;  // dividing_: those with the other pieces
   const int stage_;
   const Pieces pieces_;
   Values gathered_values(const MasterFloats& masters, const TrainedRun& run,

@@ -26,7 +26,7 @@ struct OffloadOptions {
 // (train/optimizer/shards.h).
 struct ZeroOptions {
   int stage = 0;
-  int ranks = 1;                // that sum gradients
+  int ranks = 1;                // that divide it: all that sum gradients, or a group of them
   bool overlap_sums = false;    // parallel.overlap_grad_reduce
   bool overlap_gather = false;  // parallel.overlap_param_gather
   bool operator==(const ZeroOptions&) const = default;

@@ -61,19 +61,23 @@ void DataRanks::fill(std::span<float> values) const {
 }
 
 void DataRanks::sum(const Values& values) const {
+  if (sums_ != nullptr) return sums_->all_reduce(values);
   if (!alone()) counted_as(TrafficUse::kGradients).all_reduce(values);
 }
 
 void DataRanks::sum_pieces(const Values& values, const Pieces& pieces) const {
+  if (sums_ != nullptr) return sums_->reduce_scatter(values, pieces);
   if (!alone()) counted_as(TrafficUse::kGradients).reduce_scatter(values, pieces);
 }
 
 StartedCall DataRanks::start_sum(const Values& values) const {
+  if (sums_ != nullptr) return sums_->start_all_reduce(values);
   if (alone()) return {};
   return counted_as(TrafficUse::kGradients).start_all_reduce(values);
 }
 
 StartedCall DataRanks::start_sum_pieces(const Values& values, const Pieces& pieces) const {
+  if (sums_ != nullptr) return sums_->start_reduce_scatter(values, pieces);
   if (alone()) return {};
   return counted_as(TrafficUse::kGradients).start_reduce_scatter(values, pieces);
 }
@@ -94,6 +98,13 @@ void DataRanks::gather_pieces(const Values& values, const Pieces& pieces) const 
 StartedCall DataRanks::start_gather_pieces(const Values& values, const Pieces& pieces) const {
   if (alone()) return {};
   return counted_as(TrafficUse::kParameters).start_all_gather(values, pieces);
+}
+
+Traffic DataRanks::traffic() const {
+  Traffic all = group_ != nullptr ? group_->traffic() : Traffic{};
+  if (own_group_ != nullptr) all += own_group_->traffic();
+  if (sums_ != nullptr) all += sums_->traffic();
+  return all;
 }
 
 // In messages of kPartBytes, whatever the parts that `read` has.

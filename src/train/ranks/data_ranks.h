@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "comm/group.h"
+#include "comm/grouped_sum.h"
 #include "core/function_ref.h"
 
 namespace rl {
@@ -33,6 +34,21 @@ class DataRanks {
     out.ranks_of_part_ = ranks;
     return out;
   }
+
+  // The same, where groups of neighbours divide what parallel.zero_stage says: `own` is that of
+  // this rank, and `sums` adds over all of them. Both outlive it.
+  DataRanks divided_by_groups(comm::Group& own, comm::GroupedSum& sums) const {
+    DataRanks out = *this;
+    out.own_group_ = &own;
+    out.sums_ = &sums;
+    return out;
+  }
+  // Those that divide it with this rank: its group, or all of them.
+  DataRanks dividing() const {
+    return own_group_ != nullptr ? DataRanks(*own_group_, *all_, *transport_) : *this;
+  }
+  // Whether this rank's group is the first one, or the only one.
+  bool in_first_group() const { return sums_ == nullptr || sums_->group() == 0; }
 
   int rank() const { return group_ != nullptr ? group_->rank() : 0; }
   int size() const { return group_ != nullptr ? group_->size() : 1; }
@@ -75,7 +91,8 @@ class DataRanks {
   }
   // Each value is 0 on all ranks but one, which afterwards all of them have.
   void fill(std::span<float> values) const;
-  // Gradients: afterwards they are the sums over all ranks, or only those of this rank's piece are.
+  // Gradients: afterwards they are the sums over all ranks, or only those of this rank's piece are,
+  // of one for each of dividing().
   void sum(const Values& values) const;
   void sum_pieces(const Values& values, const Pieces& pieces) const;
   // The same, overlapped (comm/group.h). One rank has nothing to wait for.
@@ -92,7 +109,7 @@ class DataRanks {
   void visit_parts(uint64_t own_bytes, FunctionRef<void(PartVisitor visit)> read,
                    PartVisitor visit) const;
   // What this rank has exchanged.
-  Traffic traffic() const { return group_ != nullptr ? group_->traffic() : Traffic{}; }
+  Traffic traffic() const;
 
   // Runs the checks of a batch. An error of this rank is thrown once the others know of it, which
   // are Error(kFailedPrecondition) then: nothing has begun. Error(kConflict) if a rank has another
@@ -116,6 +133,8 @@ class DataRanks {
   comm::Group* group_ = nullptr;  // null: one rank
   comm::Group* all_ = nullptr;
   Transport* transport_ = nullptr;
+  comm::Group* own_group_ = nullptr;  // null: all ranks divide it, or nothing is divided
+  comm::GroupedSum* sums_ = nullptr;
   int ranks_of_part_ = 1;
 };
 
