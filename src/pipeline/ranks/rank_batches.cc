@@ -1,70 +1,13 @@
-// Groups cross as documents (data/sample_document.h), each behind its size and padded to 8 bytes.
 #include "pipeline/ranks/rank_batches.h"
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
+#include <span>
 
 #include "core/error.h"
-#include "data/sample_document.h"
 #include "pipeline/config/runtime_options.h"
+#include "pipeline/ranks/group_documents.h"
 
 namespace rl {
-namespace {
-
-constexpr size_t kWord = sizeof(uint64_t);
-
-size_t padded(size_t bytes) { return (bytes + kWord - 1) / kWord * kWord; }
-
-void append(std::vector<std::byte>& out, const std::vector<std::byte>& document) {
-  const uint64_t size = document.size();
-  const size_t at = out.size();
-  out.resize(at + kWord + padded(document.size()));
-  std::memcpy(out.data() + at, &size, kWord);
-  std::memcpy(out.data() + at + kWord, document.data(), document.size());
-}
-
-// Groups of a batch in (ordinal, slot) order.
-std::vector<std::byte> encode(const std::vector<SamplePtr>& batch) {
-  std::vector<std::byte> out;
-  for (size_t first = 0; first < batch.size();) {
-    Group group{batch[first]->ordinal, {}};
-    for (; first < batch.size() && batch[first]->ordinal == group.ordinal; ++first) {
-      group.samples.push_back(batch[first]);
-    }
-    append(out, encode_group(group));
-  }
-  return out;
-}
-
-// The document at the beginning, whose size is what another rank says; `all` is then what follows.
-std::span<const std::byte> take_document(std::span<const std::byte>& all) {
-  uint64_t size = 0;
-  const bool has_size = all.size() >= kWord;
-  if (has_size) std::memcpy(&size, all.data(), kWord);
-  // Documents are padded, so whole words are left.
-  if (!has_size || all.size() % kWord != 0 || size > all.size() - kWord) {
-    throw Error(Code::kDataLoss, str("a group of another rank has ", size, " bytes, but ",
-                                     all.size(), " came with its size"));
-  }
-  const std::span<const std::byte> document = all.subspan(kWord, static_cast<size_t>(size));
-  all = all.subspan(kWord + padded(document.size()));
-  return document;
-}
-
-std::vector<SamplePtr> decode(std::span<const std::byte> all) {
-  std::vector<SamplePtr> out;
-  while (!all.empty()) {
-    const Group group = decode_group(take_document(all), "a group of another rank");
-    out.insert(out.end(), group.samples.begin(), group.samples.end());
-  }
-  std::ranges::stable_sort(out, [](const SamplePtr& a, const SamplePtr& b) {
-    return a->ordinal != b->ordinal ? a->ordinal < b->ordinal : a->slot < b->slot;
-  });
-  return out;
-}
-
-}  // namespace
 
 Settings settings_of_rank(const Settings& settings, int rank) {
   Settings own = settings;
@@ -81,7 +24,8 @@ Settings settings_of_rank(const Settings& settings, int rank) {
     own.eval.path = "";
     own.eval.every_steps = 0;
   }
-  if (!of_first && !alone && parallel.zero_stage == 0) own.checkpoint.every_steps = 0;
+  const bool one_loop = own.pipeline.role == PipelineRole::kTrain;
+  if (!of_first && !alone && !one_loop && parallel.zero_stage == 0) own.checkpoint.every_steps = 0;
   return own;
 }
 
@@ -103,7 +47,7 @@ std::optional<std::vector<SamplePtr>> RankBatches::exchange(uint64_t step,
                                                             const std::vector<SamplePtr>& own) {
   if (alone()) return own;
   if (!meet({step, 0})) return std::nullopt;
-  return decode(ranks_.gather_lists<std::byte>(encode(own)));
+  return decode_groups(ranks_.gather_lists<std::byte>(encode_groups(own)));
 }
 
 LedgerCounts RankBatches::sum(const LedgerCounts& own) const {

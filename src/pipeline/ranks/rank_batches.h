@@ -1,7 +1,8 @@
 // The batches of a run of several ranks. Each rank generates the groups of some ordinals, and all
 // of them train on all groups of a step, so that advantages, losses and metrics are those of one
 // rank. The ranks meet once for each step, and when one of them ends, so that the others do too.
-// With one rank everything is its own. The loop's thread alone uses it.
+// With one rank everything is its own, and so it is where every rank has all groups: their loops
+// are one (SharedInputs). The loop's thread alone uses it.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -18,18 +19,24 @@ namespace rl {
 // The settings of a rank's pipeline: files, evaluations and checkpoints are those of rank 0 alone.
 // Ranks that divide a model with it evaluate with it, unless each has an engine of its own, and
 // give it their pieces of a checkpoint. So do all with their parts of the optimizer states, if they
-// are divided. To a checkpoint all ranks come that generate for themselves, for one may have ended.
+// are divided. To a checkpoint all ranks come that generate for themselves, for one may have ended,
+// and those of a trainer over a store, which run one loop.
 Settings settings_of_rank(const Settings& settings, int rank);
 
 class RankBatches {
  public:
-  explicit RankBatches(const DataRanks& ranks) : ranks_(ranks) {}
+  // has_all: every rank has all groups of a step.
+  explicit RankBatches(const DataRanks& ranks, bool has_all = false)
+      : ranks_(ranks), has_all_(has_all) {}
 
-  bool alone() const { return ranks_.alone(); }
+  bool alone() const { return has_all_ || ranks_.alone(); }
   // Whether this rank generates the group.
   bool owns(uint64_t ordinal) const {
-    return ordinal % static_cast<uint64_t>(ranks_.size()) == static_cast<uint64_t>(ranks_.rank());
+    return alone() ||
+           ordinal % static_cast<uint64_t>(ranks_.size()) == static_cast<uint64_t>(ranks_.rank());
   }
+  // Whether the ledger of this rank goes on with what a run that resumes has counted.
+  bool counts_on() const { return alone() || ranks_.rank() == 0; }
   // The groups of all ranks for a step, by (ordinal, slot); nothing if a rank has ended.
   // Error(kConflict) if the ranks are not at the same step.
   std::optional<std::vector<SamplePtr>> exchange(uint64_t step, const std::vector<SamplePtr>& own);
@@ -51,6 +58,7 @@ class RankBatches {
   bool meet(const Round& own);
 
   const DataRanks ranks_;
+  const bool has_all_;
   bool ended_ = false;  // all ranks know
 };
 

@@ -23,7 +23,7 @@ SharedInputs::Message SharedInputs::gather(const Message& own) const {
     }
     return all;
   };
-  return all_of(stages_.gather(all_of(parts)));
+  return all_of(all_.gather(all_of(stages_.gather(all_of(parts)))));
 }
 
 // From the first rank to the first part of every stage, and from there to the other parts.
@@ -35,6 +35,7 @@ void SharedInputs::broadcast(std::vector<std::byte>& document) const {
     std::memcpy(document.data(), words.data(), document.size());
   }
   parts_.broadcast_bytes(document);
+  all_.broadcast_bytes(document);
 }
 
 SharedInputs::Round SharedInputs::exchange(const Round& own) const {
@@ -47,6 +48,12 @@ SharedInputs::Round SharedInputs::exchange(const Round& own) const {
   broadcast(document);
   round.inputs = decode_schedule_events(document, "the inputs of another rank");
   return round;
+}
+
+std::vector<std::byte> SharedInputs::of_first(std::vector<std::byte> own) const {
+  own.resize(static_cast<size_t>(gather({.bytes = own.size()}).bytes));
+  if (!own.empty()) broadcast(own);
+  return own;
 }
 
 bool SharedInputs::any(bool own) const { return gather({.stop = own}).stop != 0; }

@@ -8,6 +8,7 @@
 #include "core/step_name.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_manifest.h"
+#include "train/checkpoint/rank_pieces.h"
 
 namespace rl {
 namespace {
@@ -34,6 +35,22 @@ TensorList tensors_of(const WeightLayout& layout, const DeviceFloats& masters,
   return tensors;
 }
 
+// How many tensors the file of masters has, of which the layout's model may be a part.
+size_t num_stored_masters(const TensorList& tensors, const WeightLayout& layout,
+                          const FrozenMark& frozen) {
+  const size_t stored = num_stored(tensors, layout);
+  return layout.stage().divides() ? stored - frozen.names.size() : stored;
+}
+
+// Returns the digest of the file as it was read.
+uint64_t read_masters(FileSystem& fs, const std::string& file, const TensorList& tensors,
+                      const WeightLayout& layout) {
+  const bool all_of_it = layout.split().ranks() == 1 && !layout.stage().divides();
+  if (!all_of_it) return read_array_parts(fs, file, tensors);
+  read_array_file(fs, file, tensors);
+  return array_mark(tensors).digest;
+}
+
 }  // namespace
 
 std::optional<FoundCheckpoint> newest_checkpoint(FileSystem& fs, const std::string& dir) {
@@ -55,12 +72,12 @@ void read_weights(FileSystem& fs, const std::string& path, const WeightLayout& l
   const CheckpointManifest manifest = manifest_with_model(fs, path);
   const std::string name = array_file_name(0, kMasters), file = str(path, "/", name);
   const FileMark& mark = manifest.files.at(name);
-  const TensorList tensors = tensors_of(layout, masters, manifest.frozen.at(0));
+  const FrozenMark& frozen = manifest.frozen.at(0);
+  const TensorList tensors = tensors_of(layout, masters, frozen);
   read_part(path, name, [&] { verify_file(fs, file, mark); });
-  check_array_file(fs, file, tensors);
+  check_array_file(fs, file, tensors, num_stored_masters(tensors, layout, frozen));
   begin();
-  read_array_file(fs, file, tensors);
-  const uint64_t digest = array_mark(tensors).digest;
+  const uint64_t digest = read_masters(fs, file, tensors, layout);
   if (digest == mark.digest) return;
   throw Error(Code::kDataLoss, str(file, " has content with digest ", hex64(digest), ", expected ",
                                    hex64(mark.digest), ": it changed while it was read"))

@@ -25,10 +25,10 @@ std::optional<FoundCheckpoint> newest_checkpoint(FileSystem& fs, const std::stri
 // the model (checkpoint.contents).
 uint64_t checkpoint_version(FileSystem& fs, const std::string& path);
 
-// Reads what the run of the checkpoint trained into masters, in the layout; frozen parameters stay
-// as they are. begin is called before the first one changes. kIncompatible if the tensors are not
-// those of the layout, kDataLoss if a file is damaged or missing, both naming it: masters have
-// changed only if begin was called.
+// Reads what the run of the checkpoint trained into masters, in the layout, which may be a rank's
+// part of the model; frozen parameters stay as they are. begin is called before the first one
+// changes. kIncompatible if the tensors are not those of the layout, kDataLoss if a file is damaged
+// or missing, both naming it: masters have changed only if begin was called.
 void read_weights(FileSystem& fs, const std::string& path, const WeightLayout& layout,
                   const DeviceFloats& masters, FunctionRef<void()> begin);
 

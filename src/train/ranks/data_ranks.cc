@@ -52,6 +52,10 @@ void DataRanks::gather_bytes(std::span<std::byte> pieces) const {
   if (!alone()) counted_as(TrafficUse::kOther).all_gather(values_of(pieces));
 }
 
+void DataRanks::broadcast_bytes(std::span<std::byte> bytes) const {
+  if (!alone()) counted_as(TrafficUse::kOther).broadcast(values_of(bytes), 0);
+}
+
 // Bits are added as integers, which changes none of them.
 void DataRanks::fill(std::span<float> values) const {
   if (alone() || values.empty()) return;

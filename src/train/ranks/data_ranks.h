@@ -91,6 +91,8 @@ class DataRanks {
   }
   // Each value is 0 on all ranks but one, which afterwards all of them have.
   void fill(std::span<float> values) const;
+  // Afterwards all ranks have the bytes of the first one.
+  void broadcast_bytes(std::span<std::byte> bytes) const;
   // Gradients: afterwards they are the sums over all ranks, or only those of this rank's piece are,
   // of one for each of dividing().
   void sum(const Values& values) const;
