@@ -627,6 +627,15 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * What computes with the trained model they still do together, and so what publishes a version,
  * when they give each other the weights: rl_trainer_load, and an rl_pipeline_create that resumes.
  *
+ * The two halves of a run over a store (rl_pipeline_create_stored) have ranks of their own. Of each
+ * half rank 0 alone has the store, and gives the others what it takes from it or reads there, so
+ * that all run one loop: of pipeline.role = train every rank has all groups, of role rollout the
+ * ranks divide one model. When the host of one rank stops its pipeline, those of all ranks stop; a
+ * deadline of it does not end a step in training of parallel.data or parallel.context. What fails
+ * in the store ends the run of all. rl_pipeline_checkpoint of role train is RL_UNSUPPORTED while
+ * they run. With checkpoint.resume = auto rl_pipeline_create_stored of role train is a call that
+ * the ranks make together, since rank 0 says from which checkpoint they go on.
+ *
  * With parallel.context = C and parallel.tensor = T, ranks C * T * i to C * T * (i + 1) - 1 train
  * on the same part of a minibatch, and those with the same part of the model divide the rows of its
  * micro-batches. They make the calls together that ranks of parallel.data do, and share gradients,
@@ -3046,7 +3055,9 @@ RL_API rl_status rl_buffer_create_stored(const rl_options* options, uint64_t max
  * pipelines of two processes, and each may end at any moment and start again. options and store may
  * be NULL: the options are then those of the model, and the store the directory buffer.store_path,
  * as for rl_pipeline_create. RL_CONFLICT for both stores, for none with role rollout or train, and
- * for any with pipeline.role = both. Other errors are those of rl_pipeline_create.
+ * for any with pipeline.role = both. Of several ranks rank 0 alone has the store: the host gives it
+ * to that one, and buffer.store_path to all; RL_CONFLICT for a store of the host on another rank.
+ * Other errors are those of rl_pipeline_create.
  *
  * Weights go the other way as checkpoints: role rollout takes up those of pipeline.weights_dir, the
  * checkpoint.dir of role train, whose groups leave the store with the checkpoint of their step.

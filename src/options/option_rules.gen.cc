@@ -1171,6 +1171,22 @@ constexpr OptionCondition kConditions_engine_tensor_parallel_size_and_parallel_t
     {"parallel.tensor", OptionCondition::kAbove,
      "", "engine.tensor_parallel_size", ""},
 };
+constexpr OptionCondition kConditions_engine_tensor_parallel_size_and_pipeline_role[] = {
+    {"engine.tensor_parallel_size", OptionCondition::kIs,
+     "1", "", ""},
+    {"pipeline.role", OptionCondition::kIs,
+     "rollout", "", ""},
+    {"parallel.tensor", OptionCondition::kIsNot,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_engine_tensor_parallel_size_and_pipeline_role_2[] = {
+    {"engine.tensor_parallel_size", OptionCondition::kIs,
+     "1", "", ""},
+    {"pipeline.role", OptionCondition::kIs,
+     "rollout", "", ""},
+    {"parallel.pipeline", OptionCondition::kIsNot,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_eval_every_steps_and_eval_path[] = {
     {"eval.every_steps", OptionCondition::kChanged,
      "", "", ""},
@@ -1370,6 +1386,8 @@ constexpr OptionCondition kConditions_parallel_context_and_pipeline_mode[] = {
      "1", "", ""},
     {"pipeline.mode", OptionCondition::kIsNot,
      "sync", "", ""},
+    {"pipeline.role", OptionCondition::kIs,
+     "both", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_context_and_runtime_device[] = {
     {"parallel.context", OptionCondition::kIsNot,
@@ -1400,6 +1418,8 @@ constexpr OptionCondition kConditions_parallel_data_and_pipeline_mode[] = {
      "1", "", ""},
     {"pipeline.mode", OptionCondition::kIsNot,
      "sync", "", ""},
+    {"pipeline.role", OptionCondition::kIs,
+     "both", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_data_and_runtime_device[] = {
     {"parallel.data", OptionCondition::kIsNot,
@@ -2023,16 +2043,16 @@ constexpr OptionCondition kConditions_pipeline_role_and_model_compute_copies[] =
     {"model.compute_copies", OptionCondition::kIs,
      "2", "", ""},
 };
-constexpr OptionCondition kConditions_pipeline_role_and_parallel_pipeline[] = {
-    {"pipeline.role", OptionCondition::kIsNot,
-     "both", "", ""},
-    {"parallel.pipeline", OptionCondition::kIsNot,
+constexpr OptionCondition kConditions_pipeline_role_and_parallel_context[] = {
+    {"pipeline.role", OptionCondition::kIs,
+     "rollout", "", ""},
+    {"parallel.context", OptionCondition::kIsNot,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_pipeline_role_and_parallel_tensor[] = {
-    {"pipeline.role", OptionCondition::kIsNot,
-     "both", "", ""},
-    {"parallel.tensor", OptionCondition::kIsNot,
+constexpr OptionCondition kConditions_pipeline_role_and_parallel_data[] = {
+    {"pipeline.role", OptionCondition::kIs,
+     "rollout", "", ""},
+    {"parallel.data", OptionCondition::kIsNot,
      "1", "", ""},
 };
 constexpr OptionCondition kConditions_pipeline_role_and_pipeline_mode[] = {
@@ -3162,6 +3182,16 @@ constexpr OptionRule kRules[] = {
      kConditions_engine_tensor_parallel_size_and_parallel_tensor_2, 3,
      "engine.tensor_parallel_size is {engine.tensor_parallel_size}, but in this build an engine "
      "has all parts of a model (1) or those of a rank of parallel.tensor = {parallel.tensor} (0)"},
+    {"engine.tensor_parallel_size", "pipeline.role",
+     kConditions_engine_tensor_parallel_size_and_pipeline_role, 3,
+     "engine.tensor_parallel_size = 1 gives each of the parallel.tensor = {parallel.tensor} "
+     "ranks an engine of its own, but those of pipeline.role = rollout generate together: start "
+     "several pipelines of this role instead"},
+    {"engine.tensor_parallel_size", "pipeline.role",
+     kConditions_engine_tensor_parallel_size_and_pipeline_role_2, 3,
+     "engine.tensor_parallel_size = 1 gives each of the parallel.pipeline = {parallel.pipeline} "
+     "stages an engine of its own, but those of pipeline.role = rollout generate together: start "
+     "several pipelines of this role instead"},
     {"eval.every_steps", "eval.path",
      kConditions_eval_every_steps_and_eval_path, 2,
      "eval.every_steps = {eval.every_steps} has no effect while eval.path is {eval.path}"},
@@ -3275,9 +3305,10 @@ constexpr OptionRule kRules[] = {
      "optimizer.state_dtype = {optimizer.state_dtype} is a form of AdamW's moments, but "
      "optimizer.name = muon keeps its momentum in fp32"},
     {"parallel.context", "pipeline.mode",
-     kConditions_parallel_context_and_pipeline_mode, 2,
+     kConditions_parallel_context_and_pipeline_mode, 3,
      "parallel.context is {parallel.context}, but with pipeline.mode = {pipeline.mode} ranks "
-     "would take different batches"},
+     "that generate while they train would take different batches; a pipeline of pipeline.role = "
+     "train has ranks of its own"},
     {"parallel.context", "runtime.device",
      kConditions_parallel_context_and_runtime_device, 2,
      "parallel.context is {parallel.context}, but ranks of runtime.device = cuda cannot gather "
@@ -3295,9 +3326,10 @@ constexpr OptionRule kRules[] = {
      "parallel.context_zigzag has no use with parallel.context_kind = ulysses, which divides "
      "attention by heads"},
     {"parallel.data", "pipeline.mode",
-     kConditions_parallel_data_and_pipeline_mode, 2,
-     "parallel.data is {parallel.data}, but with pipeline.mode = {pipeline.mode} ranks would "
-     "take different batches"},
+     kConditions_parallel_data_and_pipeline_mode, 3,
+     "parallel.data is {parallel.data}, but with pipeline.mode = {pipeline.mode} ranks that "
+     "generate while they train would take different batches; a pipeline of pipeline.role = "
+     "train has ranks of its own"},
     {"parallel.data", "runtime.device",
      kConditions_parallel_data_and_runtime_device, 2,
      "parallel.data is {parallel.data}, but ranks of runtime.device = cuda cannot exchange "
@@ -3364,7 +3396,7 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_pipeline_and_model_compute_copies, 2,
      "parallel.pipeline is {parallel.pipeline}, but with model.compute_copies = "
      "{model.compute_copies} each stage would choose for itself whether it generates or trains "
-     "next"},
+     "next; pipelines of pipeline.role = rollout and train do one of the two"},
     {"parallel.pipeline", "model.freeze",
      kConditions_parallel_pipeline_and_model_freeze, 2,
      "parallel.pipeline is {parallel.pipeline}, but the stages of this build train all that they "
@@ -3425,7 +3457,7 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_tensor_and_model_compute_copies, 2,
      "parallel.tensor is {parallel.tensor}, but with model.compute_copies = "
      "{model.compute_copies} each rank would choose for itself whether it generates or trains "
-     "next"},
+     "next; pipelines of pipeline.role = rollout and train do one of the two"},
     {"parallel.tensor", "runtime.device",
      kConditions_parallel_tensor_and_runtime_device, 2,
      "parallel.tensor is {parallel.tensor}, but ranks of runtime.device = cuda cannot add what "
@@ -3681,14 +3713,15 @@ constexpr OptionRule kRules[] = {
      kConditions_pipeline_role_and_model_compute_copies, 2,
      "pipeline.role = {pipeline.role} either generates or trains, so model.compute_copies = 2 "
      "has no use"},
-    {"pipeline.role", "parallel.pipeline",
-     kConditions_pipeline_role_and_parallel_pipeline, 2,
-     "pipeline.role = {pipeline.role} is for one rank in this build, but parallel.pipeline is "
-     "{parallel.pipeline}"},
-    {"pipeline.role", "parallel.tensor",
-     kConditions_pipeline_role_and_parallel_tensor, 2,
-     "pipeline.role = {pipeline.role} is for one rank in this build, but parallel.tensor is "
-     "{parallel.tensor}"},
+    {"pipeline.role", "parallel.context",
+     kConditions_pipeline_role_and_parallel_context, 2,
+     "pipeline.role = rollout trains on no rows that ranks could divide, but parallel.context is "
+     "{parallel.context}"},
+    {"pipeline.role", "parallel.data",
+     kConditions_pipeline_role_and_parallel_data, 2,
+     "pipeline.role = rollout generates with one rank, or with ranks that divide its model, but "
+     "parallel.data is {parallel.data}: start several pipelines of this role, each with a "
+     "runtime.instance and a runtime.seed of its own"},
     {"pipeline.role", "pipeline.mode",
      kConditions_pipeline_role_and_pipeline_mode, 2,
      "pipeline.role = {pipeline.role} has no effect while pipeline.mode is {pipeline.mode}"},

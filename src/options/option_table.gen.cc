@@ -1899,7 +1899,9 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 8191},
      false, false, nullptr, 0, "",
      "Devices of the critic of algo.advantage = gae; with runtime.device = cpu these are CPUs. "
-     "Not in this build, whose roles share the device of the runtime (pipeline.colocate).",
+     "Not in this build: the roles of a pipeline share the device of its runtime "
+     "(pipeline.colocate), and those with devices or ranks of their own are pipelines of their "
+     "own (pipeline.role).",
      "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "dedicated clusters of Relax, OpenRLHF's distributed mode"},
     {"parallel.devices.engine", OptionType::kI64List, "",
@@ -1907,7 +1909,9 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 8191},
      false, false, nullptr, 0, "",
      "Devices of the engine: the forwards that generate; with runtime.device = cpu these are "
-     "CPUs. Not in this build, whose roles share the device of the runtime (pipeline.colocate).",
+     "CPUs. Not in this build: the roles of a pipeline share the device of its runtime "
+     "(pipeline.colocate), and those with devices or ranks of their own are pipelines of their "
+     "own (pipeline.role).",
      "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "dedicated clusters of Relax, OpenRLHF's distributed mode"},
     {"parallel.devices.reference", OptionType::kI64List, "",
@@ -1915,7 +1919,8 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 8191},
      false, false, nullptr, 0, "",
      "Devices of the reference model; with runtime.device = cpu these are CPUs. Not in this "
-     "build, whose roles share the device of the runtime (pipeline.colocate).",
+     "build: the roles of a pipeline share the device of its runtime (pipeline.colocate), and "
+     "those with devices or ranks of their own are pipelines of their own (pipeline.role).",
      "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "dedicated clusters of Relax, OpenRLHF's distributed mode"},
     {"parallel.devices.reward", OptionType::kI64List, "",
@@ -1923,7 +1928,9 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 8191},
      false, false, nullptr, 0, "",
      "Devices of the reward model of model.reward_path; with runtime.device = cpu these are "
-     "CPUs. Not in this build, whose roles share the device of the runtime (pipeline.colocate).",
+     "CPUs. Not in this build: the roles of a pipeline share the device of its runtime "
+     "(pipeline.colocate), and those with devices or ranks of their own are pipelines of their "
+     "own (pipeline.role).",
      "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "dedicated clusters of Relax, OpenRLHF's distributed mode"},
     {"parallel.devices.trainer", OptionType::kI64List, "",
@@ -1931,8 +1938,9 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 8191},
      false, false, nullptr, 0, "",
      "Devices of the trainer: gradients and optimizer steps of the policy; with runtime.device = "
-     "cpu these are CPUs. Not in this build, whose roles share the device of the runtime "
-     "(pipeline.colocate).",
+     "cpu these are CPUs. Not in this build: the roles of a pipeline share the device of its "
+     "runtime (pipeline.colocate), and those with devices or ranks of their own are pipelines of "
+     "their own (pipeline.role).",
      "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "dedicated clusters of Relax, OpenRLHF's distributed mode"},
     {"parallel.forward_prefetch", OptionType::kBool, "false",
@@ -2056,10 +2064,11 @@ constexpr OptionInfo kOptions[] = {
      {},
      false, false, kChoices_pipeline_colocate, 4, "",
      "Which roles of a run share devices; the others have those of parallel.devices.*. In this "
-     "build all of them share one, on which their work is interleaved: pipeline.rollout_turns "
-     "and pipeline.train_turns divide its time. Roles on machines of their own are pipelines of "
-     "their own (pipeline.role), or programs of the host with an engine or a trainer each, which "
-     "a store connects.",
+     "build those of a pipeline share one, on which their work is interleaved: "
+     "pipeline.rollout_turns and pipeline.train_turns divide its time. Roles on devices, ranks "
+     "or machines of their own are pipelines of their own (pipeline.role), each with as many "
+     "ranks as its parallel.* says, or programs of the host with an engine or a trainer each; a "
+     "store connects them.",
      "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "OpenRLHF colocate_all_models, colocate_actor_ref, colocate_critic_reward, Relax colocate"},
     {"pipeline.discard_zero_advantage", OptionType::kBool, "false",
@@ -2301,7 +2310,9 @@ constexpr OptionInfo kOptions[] = {
      "are a run over one store (buffer.store_path, or the one of rl_pipeline_create_stored): "
      "groups go one way, and weights the other, as checkpoints (pipeline.weights_dir). "
      "pipeline.max_staleness and pipeline.prompts_per_step are those of the run in both. Options "
-     "that only the other half reads are refused.",
+     "that only the other half reads are refused. Each half has ranks of its own, as its "
+     "parallel.* says: train any number, rollout those of parallel.tensor and parallel.pipeline, "
+     "which generate together. Rank 0 has the store.",
      "0.3.0", OptionWhen::kCreate, false, false, true, OptionParent::kNone, "",
      "verl fully asynchronous trainer, Relax"},
     {"pipeline.rollout_turns", OptionType::kI64, "1",

@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 
+#include "../roles/rank_roles.h"
 #include "comm/transport.h"
 #include "rank_pipelines.h"
 #include "support/expect_error.h"
@@ -70,6 +72,11 @@ OptionSet staged_options(const TempDir& dir) {
                             "trainer.max_tokens_per_device=48"});
 }
 
+// Ranks that train on what another pipeline generates.
+OptionSet store_options(const TempDir& dir) {
+  return on_policy_train(dir, {"parallel.data=2", "parallel.zero_stage=2"});
+}
+
 OptionSet of_process(OptionSet options, int rank, const std::string& rendezvous) {
   options.set_text("comm.backend", "gloo");
   options.set_i64("comm.rank", rank);
@@ -87,7 +94,8 @@ std::string environment(const char* name) {
 // text into a file.
 void be_rank(OptionSet options, const std::function<std::string(std::shared_ptr<Runtime>)>& work) {
   const int rank = std::stoi(environment(kRank));
-  options.set_string("data.path", environment(kDirectory) + "/data.jsonl");
+  if (!options.is_default("data.path"))
+    options.set_string("data.path", environment(kDirectory) + "/data.jsonl");
   auto runtime = std::make_shared<Runtime>(of_process(options, rank, environment(kRendezvous)));
   EXPECT_EQ(runtime->ranks().rank(), rank);
   std::ofstream(environment(kDirectory) + "/out." + std::to_string(rank))
@@ -106,6 +114,18 @@ std::string generate_and_train(std::shared_ptr<Runtime> runtime) {
   std::string out = str(run.digest, "\n", run.log.samples.size(), " samples\n");
   for (const MetricList& step : run.log.steps) out += common_metrics(step) + "\n";
   return out;
+}
+
+// Beside the first rank runs the pipeline that generates: nobody else reaches the store.
+std::string train_from_a_store(const TempDir& dir, std::shared_ptr<Runtime> runtime) {
+  std::optional<RolloutRun> generating;
+  if (runtime->ranks().rank() == 0) {
+    generating.emplace(on_policy_rollout(dir));
+    generating->start();
+  }
+  const OptionSet options = runtime->options();
+  const RankRun run = run_pipeline(options, std::move(runtime));
+  return str(run.digest, "\n", run.log.steps.size(), " steps\n");
 }
 
 TEST(ProcessRank, DISABLED_Trains) {
@@ -146,6 +166,13 @@ TEST(ProcessRank, DISABLED_TrainsAStage) {
 TEST(ProcessRank, DISABLED_RunsAStage) {
   const TempDir dir;
   be_rank(staged_options(dir), generate_and_train);
+}
+
+TEST(ProcessRank, DISABLED_TrainsFromAStore) {
+  const TempDir dir;
+  be_rank(store_options(dir), [&](std::shared_ptr<Runtime> runtime) {
+    return train_from_a_store(dir, std::move(runtime));
+  });
 }
 
 pid_t start_rank(const std::string& test, int rank, std::vector<std::string> own) {
@@ -260,6 +287,20 @@ TEST(ProcessRanks, HaveStagesAsThreadsDo) {
   const TempDir dir;
   EXPECT_EQ(in_processes("TrainsAStage"), in_threads(staged_options(dir), train));
   EXPECT_EQ(in_processes("RunsAStage"), in_threads(staged_options(dir), generate_and_train));
+#else
+  GTEST_SKIP() << "librl_gloo.so is not built (RL_GLOO, libgloo-dev)";
+#endif
+}
+
+TEST(ProcessRanks, TrainFromAStoreAsThreadsDo) {
+#ifdef RL_GLOO_BESIDE
+  const TempDir dir;
+  const std::vector<std::string> threads =
+      in_threads(store_options(dir), [&](std::shared_ptr<Runtime> runtime) {
+        return train_from_a_store(dir, std::move(runtime));
+      });
+  EXPECT_TRUE(contains(threads[1], "4 steps")) << threads[1];
+  EXPECT_EQ(in_processes("TrainsFromAStore"), threads);
 #else
   GTEST_SKIP() << "librl_gloo.so is not built (RL_GLOO, libgloo-dev)";
 #endif

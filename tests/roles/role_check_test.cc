@@ -81,6 +81,7 @@ TEST(RoleCheck, RolloutRefusesWhatOnlyTrainReads) {
                            "model.train_only=x",
                            "optimizer.lr=1",
                            "optimizer.name=muon",
+                           "parallel.sequence_parallel=true",
                            "trainer.epochs=2",
                            "pipeline.discard_zero_advantage=true",
                            "pipeline.filter=spread",

@@ -26,7 +26,8 @@ bool Flow::turn() {
   if (trained == Turn::kEnd) return false;
   const auto produce = [&] { return producer_.advance(ports_.update.progress()); };
   const int64_t turns = trained == Turn::kWorked ? rules_.rollout_turns : 1;
-  const Turn produced = ending_ ? Turn::kNothing : in_a_row(turns, produce);
+  const bool rests = ending_ || (rules_.rests_while_training && consumer_.training());
+  const Turn produced = rests ? Turn::kNothing : in_a_row(turns, produce);
   ending_ = ending_ || produced == Turn::kEnd;
   if (!ending_ && trained == Turn::kNothing && produced == Turn::kNothing) {
     if (consumer_.starves()) return false;

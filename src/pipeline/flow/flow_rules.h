@@ -15,6 +15,9 @@ struct FlowRules {
   int64_t max_off_policy = -1;  // a group in generation that lives through more steps is cancelled
   // Pieces of work in a row of each machine while both have some: forwards, micro-batches.
   int64_t rollout_turns = 1, train_turns = 1;
+  // While a step trains nothing is drawn or judged, and ranks that train on different micro-batches
+  // of it need not meet between them. Of runs that generate nothing.
+  bool rests_while_training = false;
   // The groups of a batch are drawn, decided and filtered together, and nothing is published
   // meanwhile. False: each group goes its own way.
   bool by_batch = true;

@@ -64,27 +64,29 @@ std::string Checkpoints::config_digest() const {
   return checkpoint_digest(control_.settings().set, plan_, data_digest_);
 }
 
-std::optional<RunState> Checkpoints::find(PolicyUpdate& update) {
-  const Settings& settings = control_.settings();
-  const std::string& resume = settings.checkpoint.resume;
-  if (resume == "never") return std::nullopt;
+std::string Checkpoints::find() const {
+  const std::string& resume = control_.settings().checkpoint.resume;
+  if (resume == "never") return {};
+  return resume == "auto" ? latest_checkpoint(model_.runtime().fs(), dir()).value_or("") : resume;
+}
+
+std::string Checkpoints::find_again() const {
+  const std::string& resume = control_.settings().checkpoint.resume;
+  if (resume == "never") require_none();
+  if (resume != "auto") return {};
+  std::string newest = find();
+  return newest == last_ ? "" : newest;
+}
+
+RunState Checkpoints::open(PolicyUpdate& update, const std::string& found) {
   FileSystem& fs = model_.runtime().fs();
-  found_ = resume == "auto" ? latest_checkpoint(fs, dir()).value_or("") : resume;
-  if (found_.empty()) return std::nullopt;
+  found_ = found;
   update.trainer().require_same_frozen(fs, found_);
   const CheckpointMeta meta = read_checkpoint_meta(fs, found_, config_digest());
   RunState state = saved_run_state(meta, found_);
   score_ = meta.score;
-  RunRecords::check(fs, settings, state.step);
+  RunRecords::check(fs, control_.settings(), state.step);
   return state;
-}
-
-std::optional<RunState> Checkpoints::find_again(PolicyUpdate& update) {
-  const std::string& resume = control_.settings().checkpoint.resume;
-  if (resume == "never") require_none();
-  if (resume != "auto") return std::nullopt;
-  const auto newest = latest_checkpoint(model_.runtime().fs(), dir());
-  return newest.value_or("") == last_ ? std::nullopt : find(update);
 }
 
 std::string Checkpoints::resumed_from() const {

@@ -28,12 +28,14 @@ class Checkpoints {
   // this one. Called by whichever thread writes.
   void write_only_if(std::function<void()> require_own) { require_own_ = std::move(require_own); }
 
-  // The state of the run that checkpoint.resume names; none for a fresh run. Everything but the
-  // update's part has been checked.
-  std::optional<RunState> find(PolicyUpdate& update);
-  // The same again, once no other process writes into the directory: none if there is no other
+  // Path of the checkpoint that checkpoint.resume names; empty for a fresh run.
+  std::string find() const;
+  // The same again, once no other process writes into the directory: empty if there is no other
   // checkpoint than before. Error(kAlreadyExists) if a fresh run finds one now.
-  std::optional<RunState> find_again(PolicyUpdate& update);
+  std::string find_again() const;
+  // The state of the run in the checkpoint found. Everything but the update's part has been
+  // checked.
+  RunState open(PolicyUpdate& update, const std::string& found);
   // Loads the update's part of the checkpoint found, which overwrites the model. The caller
   // computes; it waits so long for a host that reads the weights.
   void load(PolicyUpdate& update, const RunState& found, int64_t reader_wait_ns);

@@ -67,7 +67,6 @@ void Control::notify(const Lock&) {
 void Control::stage(const Settings& settings, const Lock&) { staged_ = settings; }
 
 void Control::share(const SharedInputs& inputs, std::function<void(const ScheduledEvent&)> apply) {
-  share_updates(inputs);
   if (inputs.alone()) return;
   shared_.loop.emplace(inputs, std::move(apply));
   if (inputs.leads()) schedule_.keep_inputs();
@@ -172,7 +171,7 @@ bool Control::enter(PipelineState next) {
 
 bool Control::out_of_time() {
   Lock held = lock();
-  bool late = stop_requested_ && clock_.now_ns() >= stop_deadline_ns_;
+  bool late = !shared_.finishes_updates && stop_requested_ && clock_.now_ns() >= stop_deadline_ns_;
   if (shared_.updates) {
     held.unlock();
     late = shared_.updates->any(late);

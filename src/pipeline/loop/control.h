@@ -45,17 +45,21 @@ class Control {
   RunSchedule& schedule(const Lock&) { return schedule_; }
   bool replays() const { return schedule_.replaying(); }
 
-  // Before the run: ranks that divide a model with this one share what they see. apply: does what
-  // an input of the first of them says, under the lock.
+  // Before the run: ranks that run one loop with this one share what they see. apply: does what an
+  // input of the first of them says, under the lock.
   void share(const SharedInputs& inputs, std::function<void(const ScheduledEvent&)> apply);
-  // The same where each of them has its own host and requests: only their updates are one.
+  bool shares_loop() const { return shared_.loop.has_value(); }
+  // Those that divide a model with this one, whose updates are one.
   void share_updates(const SharedInputs& partners);
+  // The ranks of the loop train on different micro-batches, between which they do not meet: no
+  // deadline ends their update.
+  void finish_updates() { shared_.finishes_updates = true; }
   // Whether another rank has the host's scores and replies.
   bool follows() const { return shared_.loop && !shared_.loop->inputs.leads(); }
   // Whether scores, replies and deadlines come from outside, at times of their own.
   bool has_host() const { return !replays() && !follows(); }
   // For the loop: reads, under the lock, what the host's threads and deadlines change. Ranks that
-  // divide a model do so together, and what the loop does next follows from what it has read.
+  // run one loop do so together, and what the loop does next follows from what it has read.
   void see(FunctionRef<void(const Lock&)> read);
   // Where it reads nothing: the ranks hear of each other's stops and requests.
   void meet() {
@@ -152,6 +156,7 @@ class Control {
   struct {
     std::optional<Shared> loop;           // none: no rank runs this loop with this one
     std::optional<SharedInputs> updates;  // none: no rank divides the model with this one
+    bool finishes_updates = false;
   } shared_;
   int64_t stop_deadline_ns_ = INT64_MAX;
   struct {

@@ -43,6 +43,7 @@ void Pipeline::Impl::run() noexcept {
     run_steps();
     checkpoints.finish();
     training.acknowledge();
+    if (rollout.claims()) control.meet();  // a failure of the first rank here is that of all
   } catch (...) {
     cause = caught_error();
     rollout.batches().fail(cause->message.c_str());
@@ -56,7 +57,8 @@ void Pipeline::Impl::run() noexcept {
 bool Pipeline::Impl::take_over() {
   if (!rollout.claims()) return true;
   if (!rollout.take_store()) return false;
-  if (const auto found = checkpoints.find_again(phases.update())) go_on_from(*found, kReaderWaitNs);
+  const std::string found = rollout.first().tell_text([&] { return checkpoints.find_again(); });
+  if (!found.empty()) go_on_from(checkpoints.open(phases.update(), found), kReaderWaitNs);
   files.open(progress.boundary.step);
   return true;
 }

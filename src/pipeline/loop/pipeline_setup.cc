@@ -71,19 +71,23 @@ Pipeline::Impl::Impl(std::shared_ptr<LoadedModel> loaded, const Settings& given,
   if (!rollout.claims()) files.open(state.step);  // another process may write them until then
 }
 
-// With the ranks that divide its model, unless each of them generates for itself.
 void Pipeline::Impl::share_loop(const std::function<void(const ScheduledEvent&)>& apply) {
-  const SharedInputs partners(runtime.tensor_ranks(), runtime.stage_ranks());
-  if (engines_are_whole(settings)) return control.share_updates(partners);
-  control.share(partners, apply);
+  control.share(loop_ranks(runtime, settings), apply);
+  control.share_updates(SharedInputs(runtime.tensor_ranks(), runtime.stage_ranks()));
+  if (rollout.claims() && !runtime.data_ranks().alone()) control.finish_updates();
 }
 
-// As checkpoint.resume says.
+// As checkpoint.resume says. Which checkpoint is the newest depends on the time, where another
+// process may write some.
 void Pipeline::Impl::resume_training() {
   PolicyUpdate& update = phases.update();
-  if (const std::optional<RunState> found = checkpoints.find(update)) {
+  const auto find = [&] { return checkpoints.find(); };
+  const bool depends = settings.checkpoint.resume == "auto";
+  if (const std::string found = depends ? rollout.first().tell_text(find) : find();
+      !found.empty()) {
+    const RunState state = checkpoints.open(update, found);
     const ComputeLease lease(runtime, "resuming a run");
-    go_on_from(*found, runtime.busy_timeout_ns());
+    go_on_from(state, runtime.busy_timeout_ns());
   }
   progress.boundary.kl_coef = update.adaptive_kl();
 }
@@ -99,7 +103,7 @@ void Pipeline::Impl::go_on_from(const RunState& found, int64_t reader_wait_ns) {
   state.max_tokens = plan.max_tokens;
   progress.version = model->version();
   prompts.resume_at(state.cursor);
-  scoring.restore(state, runtime.rollout_ranks().rank() == 0);
+  scoring.restore(state, rollout.batches().counts_on());
 }
 
 void Pipeline::Impl::require_training(const char* does) const {
@@ -117,10 +121,12 @@ void Pipeline::Impl::require_first_rank(const char* does, bool with_partners) co
       .with_location(str("rank ", rank));
 }
 
-// Ranks that divide a model come to checkpoints of the loop that are due after a step alone.
+// Ranks that divide a model, or run one loop, come to checkpoints of the loop that are due after a
+// step alone.
 void Pipeline::Impl::require_no_partners() const {
-  if (settings.parallel.tensor == 1 && settings.parallel.pipeline == 1) return;
-  const char* const axis = partner_axis_of(settings);
+  const bool whole = settings.parallel.tensor == 1 && settings.parallel.pipeline == 1;
+  if (whole && !control.shares_loop()) return;
+  const char* const axis = whole ? rank_axis_of(settings) : partner_axis_of(settings);
   throw Error(Code::kUnsupported,
               str(axis, " is ", settings.set.get_text(axis),
                   ", so the checkpoints of a pipeline that runs are those of "

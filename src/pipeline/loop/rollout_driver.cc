@@ -25,7 +25,8 @@ FlowRules rules_of(const Settings& settings) {
   rules.by_batch = false;
   // Of groups from a store a step takes what it needs: their tokens say how old they are.
   rules.max_staleness = 0;
-  if (o.role == PipelineRole::kTrain) return rules;
+  rules.rests_while_training = o.role == PipelineRole::kTrain;
+  if (rules.rests_while_training) return rules;
   rules.max_staleness = o.max_staleness;
   rules.queue_batches = o.queue_size;
   rules.surplus_groups = o.over_sampling_prompts;
@@ -39,7 +40,7 @@ RolloutDriver::RolloutDriver(const Uses& uses, RunRole role)
     : uses_(uses),
       rules_(rules_of(uses.control.settings())),
       filter_(uses.control.settings(), uses.scoring, uses.phases),
-      batches_(uses.model.runtime().rollout_ranks()),
+      batches_(uses.model.runtime().rollout_ranks(), role.claims != nullptr),
       role_(std::move(role)) {}
 
 bool RolloutDriver::take_store() {
@@ -99,7 +100,7 @@ int64_t RolloutDriver::open_drawn(int64_t count, bool all) {
 }
 
 int64_t RolloutDriver::open_claimed(int64_t count) {
-  StoreClaims& claims = *role_.claims;
+  SharedClaims& claims = *role_.claims;
   claims.settle([&](uint64_t ordinal) { return uses_.scoring.is_open(ordinal); });
   const uint64_t done = uses_.progress.boundary.step;
   const uint64_t version = uses_.model.version();
@@ -115,7 +116,7 @@ int64_t RolloutDriver::open_claimed(int64_t count) {
 // Weights are looked for after the book was read, so that they are no older than it says.
 int64_t RolloutDriver::open_ahead(int64_t count) {
   if (uses_.control.apply_staged()) set_rules();
-  GroupDeliveries& deliveries = *role_.deliveries;
+  SharedDeliveries& deliveries = *role_.deliveries;
   deliveries.settle([&](uint64_t ordinal) { return uses_.scoring.is_open(ordinal); });
   count = std::min(count, deliveries.room({rules_.batch_groups, rules_.max_staleness}));
   if (count == 0 || waits_for_weights(true) || is_over()) return 0;

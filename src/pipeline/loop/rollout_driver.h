@@ -1,7 +1,8 @@
 // The rollout of a pipeline: what its producer does (pipeline/flow), by prompts, engine, scores and
 // filters. The host's pause and stop take effect before each forward and in each wait. In the role
 // train its groups come from a store; in the role rollout they go to one as soon as they are
-// complete, so that no step ever takes any. The loop's thread alone uses it.
+// complete, so that no step ever takes any. Of several ranks the first one has that store. The
+// loop's thread alone uses it.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -35,6 +36,8 @@ class RolloutDriver final : public RolloutPort, public WaitPort {
   };
   RolloutDriver(const Uses& uses, RunRole role);
 
+  // Of the ranks of a run over a store.
+  const FirstRank& first() const { return role_.first; }
   // Whether groups come from a store, which one trainer at a time has.
   bool claims() const { return role_.claims != nullptr; }
   // Of such a run, before it: waits until no other trainer has the store. False if the host ends

@@ -63,8 +63,9 @@ void Scoring::apply(const ScheduledEvent& input) {
   apply_input(board, input);
 }
 
+// A trainer over a store has no samples that await scores, on any rank.
 void Scoring::refuse_on_other_ranks() const {
-  if (!control_.follows()) return;
+  if (!control_.follows() || control_.settings().pipeline.role == PipelineRole::kTrain) return;
   Runtime& runtime = model_.runtime();
   const int rank = runtime.ranks().rank();
   const ParallelSettings& parallel = control_.settings().parallel;

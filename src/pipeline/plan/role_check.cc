@@ -59,6 +59,7 @@ constexpr std::string_view kOfTraining[] = {
     "model.teacher_path",
     "model.train_only",
     "optimizer.",
+    "parallel.sequence_parallel",
     "pipeline.discard_zero_advantage",
     "pipeline.filter",
     "pipeline.overlong_filter",

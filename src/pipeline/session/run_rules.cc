@@ -128,8 +128,10 @@ void refuse_own_engine(const OptionSet& options, Violations& violations) {
 }
 
 // Ranks draw their prompts from data.path. Those of parallel.data, and all with engines of their
-// own, generate the groups of some ordinals each, and none is replaced.
+// own, generate the groups of some ordinals each, and none is replaced. Those of a trainer over a
+// store have all groups.
 void refuse_with_ranks(const Settings& settings, Violations& violations) {
+  if (settings.pipeline.role == PipelineRole::kTrain) return;
   const ParallelSettings& parallel = settings.parallel;
   const char* const axis = rank_axis_of(settings);
   const auto refuse = [&](const char* key, const char* why) {
