@@ -674,11 +674,11 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * its own (rl_host), which says which rank it is.
  */
 
-/* Creates another rank of the run of a runtime, with its options and its services of the host. Each
- * rank but 0, which is the runtime that rl_runtime_create made, is created once.
- * RL_FAILED_PRECONDITION if it was created before, the run has one rank or comm.backend is not
- * local; RL_OUT_OF_RANGE if the run has no such rank. Other codes are those of rl_runtime_create.
- * Thread: any. */
+/* Creates another rank of the run of a runtime, with its options and its services of the host, and
+ * with runtime.device = cuda on the GPU that runtime.device_index says. Each rank but 0, which is
+ * the runtime that rl_runtime_create made, is created once. RL_FAILED_PRECONDITION if it was
+ * created before, the run has one rank or comm.backend is not local; RL_OUT_OF_RANGE if the run has
+ * no such rank. Other codes are those of rl_runtime_create. Thread: any. */
 RL_API rl_status rl_runtime_create_rank(const rl_runtime* runtime, uint32_t rank, rl_runtime** out,
                                         rl_error** err);
 

@@ -34,10 +34,7 @@ std::span<Byte> part_of(const BasicValues<Byte>& values, Piece piece) {
 }
 
 template <typename Byte>
-void require_values(const BasicValues<Byte>& values, const char* call) {
-  if (values.space != MemorySpace::kHost) {
-    throw Error(Code::kUnsupported, str(call, ": the backend reaches the host's memory alone"));
-  }
+void require_array(const BasicValues<Byte>& values, const char* call) {
   if (values.data == nullptr && values.count > 0) {
     throw Error(Code::kInvalidArgument, str(call, ": ", values.count, " values at NULL"));
   }
@@ -46,6 +43,17 @@ void require_values(const BasicValues<Byte>& values, const char* call) {
                 str(call, ": the address of ", element_name(values.element),
                     " values is not a multiple of ", element_bytes(values.element)));
   }
+}
+
+[[noreturn]] void refuse_device(const char* call) {
+  throw Error(Code::kUnsupported, str(call, ": the backend reaches the host's memory alone"));
+}
+
+// Of calls with two arrays.
+template <typename Byte>
+void require_host_values(const BasicValues<Byte>& values, const char* call) {
+  if (values.space != MemorySpace::kHost) refuse_device(call);
+  require_array(values, call);
 }
 
 template <typename Byte>
@@ -66,16 +74,17 @@ void require_apart(const ConstValues& from, const Values& to, const char* call) 
   throw Error(Code::kInvalidArgument, str(call, ": the two arrays overlap"));
 }
 
-void require_numbers(const Values& values, const char* call) {
-  require_values(values, call);
-  if (values.element != Element::kByte) return;
-  throw Error(Code::kUnsupported, str(call, ": reductions are of numbers, not of bytes"));
-}
-
 Group::TakeParts in_rank_order(Reduction reduction) {
   return [reduction](std::span<const std::byte* const> parts, const Values& out) {
     reduce_in_rank_order(reduction, parts, out);
   };
+}
+
+Piece all_of(uint64_t count) { return {0, count}; }
+
+// What a rank has from the others when each has given its piece.
+std::vector<Piece> others_of(uint64_t count, Piece own) {
+  return {{0, own.begin}, {own.end, count}};
 }
 
 }  // namespace
@@ -153,12 +162,34 @@ uint64_t Group::scratch_bytes(int size, const GroupOptions& options) {
   return static_cast<uint64_t>(size - 1) * options.chunk_bytes;
 }
 
+template <typename Byte>
+void Group::require_values(const BasicValues<Byte>& values, const char* call) const {
+  if (values.space != MemorySpace::kHost && options_.staging == nullptr) refuse_device(call);
+  require_array(values, call);
+}
+
+void Group::require_numbers(const Values& values, const char* call) const {
+  require_values(values, call);
+  if (values.element != Element::kByte) return;
+  throw Error(Code::kUnsupported, str(call, ": reductions are of numbers, not of bytes"));
+}
+
+template <typename Byte, typename Run>
+void Group::in_host(const BasicValues<Byte>& values, const StagedValues::Touched& touched,
+                    const Run& run) {
+  if (values.space == MemorySpace::kHost) return run(values, all_of(values.count));
+  options_.staging->pass(values, touched, run);
+}
+
 Group::Job Group::all_reduce_job(const Values& values, Reduction reduction) {
   require_numbers(values, "all_reduce");
   return {Collective::kAllReduce, [this, values, reduction](Call& call) {
-            const Pieces pieces = even(values);
-            reduce_piece(call, {values, pieces, in_rank_order(reduction)});
-            gather_pieces(call, values, pieces);
+            const Piece all = all_of(values.count);
+            in_host(values, {{all}, {all}}, [&](const Values& host, Piece) {
+              const Pieces pieces = even(host);
+              reduce_piece(call, {host, pieces, in_rank_order(reduction)});
+              gather_pieces(call, host, pieces);
+            });
           }};
 }
 
@@ -167,15 +198,24 @@ Group::Job Group::reduce_scatter_job(const Values& values, const Pieces& pieces,
   require_numbers(values, "reduce_scatter");
   require_pieces(values, pieces, size());
   return {Collective::kReduceScatter, [this, values, pieces, reduction](Call& call) {
-            reduce_piece(call, {values, pieces, in_rank_order(reduction)});
+            in_host(values, {{all_of(values.count)}, {pieces[rank_]}},
+                    [&](const Values& host, Piece window) {
+                      const Pieces within = pieces.within(window);
+                      reduce_piece(call, {host, within, in_rank_order(reduction)});
+                    });
           }};
 }
 
 Group::Job Group::all_gather_job(const Values& values, const Pieces& pieces) {
   require_values(values, "all_gather");
   require_pieces(values, pieces, size());
-  return {Collective::kAllGather,
-          [this, values, pieces](Call& call) { gather_pieces(call, values, pieces); }};
+  return {Collective::kAllGather, [this, values, pieces](Call& call) {
+            const Piece own = pieces[rank_];
+            in_host(values, {{own}, others_of(values.count, own)},
+                    [&](const Values& host, Piece window) {
+                      gather_pieces(call, host, pieces.within(window));
+                    });
+          }};
 }
 
 void Group::reduce_piece(Call& call, const Reduce& what) {
@@ -238,8 +278,8 @@ void Group::gather_pieces(Call& call, const Values& values, const Pieces& pieces
 }
 
 Group::Job Group::all_to_all_job(const ConstValues& from, const Values& to) {
-  require_values(from, "all_to_all");
-  require_values(to, "all_to_all");
+  require_host_values(from, "all_to_all");
+  require_host_values(to, "all_to_all");
   const auto parts = static_cast<uint64_t>(size());
   if (from.count != to.count || from.element != to.element || from.count % parts != 0) {
     throw Error(
@@ -254,8 +294,8 @@ Group::Job Group::all_to_all_job(const ConstValues& from, const Values& to) {
 Group::Job Group::all_to_all_job(const ConstDividedValues& from, const DividedValues& to) {
   const ConstValues& out = from.values;
   const Values& in = to.values;
-  require_values(out, "all_to_all");
-  require_values(in, "all_to_all");
+  require_host_values(out, "all_to_all");
+  require_host_values(in, "all_to_all");
   require_pieces(out, from.pieces, size());
   require_pieces(in, to.pieces, size());
   RL_CHECK(from.pieces[rank_].count() == to.pieces[rank_].count());
@@ -279,20 +319,23 @@ Group::Job Group::broadcast_job(const Values& values, int root) {
   require_values(values, "broadcast");
   require_rank(root, "broadcast");
   return {Collective::kBroadcast, [this, values, root](Call& call) {
-            if (root != rank_) {
-              call.receive(root, values.span());
-            } else {
-              for (int r = 0; r < size(); ++r) {
-                if (r != rank_) call.send(r, values.span());
+            const Piece all = all_of(values.count);
+            const bool gives = root == rank_;
+            const StagedValues::Touched touched{gives ? std::vector{all} : std::vector<Piece>(),
+                                                gives ? std::vector<Piece>() : std::vector{all}};
+            in_host(values, touched, [&](const Values& host, Piece) {
+              for (int r = 0; r < size() && gives; ++r) {
+                if (r != rank_) call.send(r, host.span());
               }
-            }
-            call.step();
+              if (!gives) call.receive(root, host.span());
+              call.step();
+            });
           }};
 }
 
 Group::Job Group::shift_job(const ConstValues& from, const Values& to) {
-  require_values(from, "shift");
-  require_values(to, "shift");
+  require_host_values(from, "shift");
+  require_host_values(to, "shift");
   require_apart(from, to, "shift");
   const int next = (rank_ + 1) % size(), before = (rank_ + size() - 1) % size();
   require_other_rank(next, "shift");
@@ -306,18 +349,22 @@ Group::Job Group::shift_job(const ConstValues& from, const Values& to) {
 Group::Job Group::send_job(const ConstValues& values, int to) {
   require_values(values, "send");
   require_other_rank(to, "send");
-  return {Collective::kMessage, [values, to](Call& call) {
-            call.send(to, values.span());
-            call.step();
+  return {Collective::kMessage, [this, values, to](Call& call) {
+            in_host(values, {{all_of(values.count)}, {}}, [&](const auto& host, Piece) {
+              call.send(to, host.span());
+              call.step();
+            });
           }};
 }
 
 Group::Job Group::receive_job(const Values& values, int from) {
   require_values(values, "receive");
   require_other_rank(from, "receive");
-  return {Collective::kMessage, [values, from](Call& call) {
-            call.receive(from, values.span());
-            call.step();
+  return {Collective::kMessage, [this, values, from](Call& call) {
+            in_host(values, {{}, {all_of(values.count)}}, [&](const Values& host, Piece) {
+              call.receive(from, host.span());
+              call.step();
+            });
           }};
 }
 
@@ -357,7 +404,7 @@ void Group::reduce_scatter(const Values& values, const Pieces& pieces, Reduction
   run(reduce_scatter_job(values, pieces, reduction));
 }
 void Group::scatter_chunks(const Values& values, const Pieces& pieces, const TakeParts& take) {
-  require_values(values, "reduce_scatter");
+  require_host_values(values, "reduce_scatter");
   require_pieces(values, pieces, size());
   run({Collective::kReduceScatter, [&](Call& call) {
          reduce_in_chunks(call, {values, pieces, take});

@@ -3,7 +3,9 @@
 //
 // Reductions have one order (comm/rank_order.h). A call ends within the group's timeout, with a
 // result or with an error that names the rank at fault; see Transport for what follows a failure.
-// Backends of today reach the host's memory alone: Error(kUnsupported) for another space.
+// Backends of today reach the host's memory alone. Values of a device pass through a buffer in it
+// where GroupOptions has one (comm/staged_values.h), in calls with one array. Error(kUnsupported)
+// for those of a device in other calls, and without a buffer.
 //
 // A collective is called, or started and later waited for. Both have the same bits. Those of a
 // group run in the order of their calls and starts: a call begins when what was started before it
@@ -19,6 +21,7 @@
 #include "comm/memory_check.h"
 #include "comm/mesh.h"
 #include "comm/rank_order.h"
+#include "comm/staged_values.h"
 #include "comm/traffic.h"
 #include "comm/transport.h"
 #include "comm/values.h"
@@ -30,6 +33,8 @@ struct GroupOptions {
   uint64_t chunk_bytes = uint64_t{1} << 18;  // of a rank's values in one step of a reduction
   MemoryCheck memory = {};
   const char* axis = nullptr;  // its name in errors; null: that of the mesh
+  // Of one group alone, for values of a device; null: there are none.
+  std::shared_ptr<StagedValues> staging = nullptr;
 
   GroupOptions named(const char* name) const {
     GroupOptions out = *this;
@@ -146,6 +151,14 @@ class Group {
   bool reduce_in_place(Call& call, const Reduce& what);
   void reduce_in_chunks(Call& call, const Reduce& what);
   void gather_pieces(Call& call, const Values& values, const Pieces& pieces);
+  // Calls run(host values, their places) once, or for each window of values of a device.
+  template <typename Byte, typename Run>
+  void in_host(const BasicValues<Byte>& values, const StagedValues::Touched& touched,
+               const Run& run);
+  // Error(kInvalidArgument) and, for values that in_host() has no way to, Error(kUnsupported).
+  template <typename Byte>
+  void require_values(const BasicValues<Byte>& values, const char* call) const;
+  void require_numbers(const Values& values, const char* call) const;
   Pieces even(const Values& values) const { return even_pieces(values.count, size()); }
   void require_rank(int rank, const char* call) const;
   void require_other_rank(int rank, const char* call) const;

@@ -100,9 +100,8 @@ Model::Model(const WeightSource& source, Compute& compute, const ModelOptions& o
   RL_CHECK(config_.split.ranks() == tensor_.size() && cut_.stages == stages_.size());
   RL_CHECK(options.frozen || (!options.filled_later && options.borrowed == nullptr));
   RL_CHECK(options.rollout_bucket_bytes == 0 || (!options.frozen && options.compute_copies == 1));
-  RL_CHECK(!master_cut_.divides() ||
-           (!options.frozen && options.compute_copies == 1 && !compute.has_own_memory() &&
-            master_cut_.ranks() == master_ranks_.size()));
+  RL_CHECK(!master_cut_.divides() || (!options.frozen && options.compute_copies == 1 &&
+                                      master_cut_.ranks() == master_ranks_.size()));
   const bool apart = options.compute_copies > 1 || options.frozen;
   const PackedShapes shapes =
       plan_forward_shapes(compute.device(), config_, compute_dtype(), slice_width_);
@@ -235,7 +234,7 @@ void Model::copy_packed(const Model& from) {
   int64_t largest = 0;
   for (const LayerMatrix& m : layout_.layer_matrices()) largest = std::max(largest, m.size);
   const Arena scratch("weights being read", static_cast<uint64_t>(largest) * sizeof(float),
-                      Touch::kLater, compute_.ledger());
+                      Touch::kLater, compute_.memory());
   trained_->update_from(compute_, from.trained(), from.held_masters(),
                         [&](int64_t place, const PackedMatrix& packed) {
                           return from.rows(place, packed, scratch.at<float>(0));

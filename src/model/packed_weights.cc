@@ -184,7 +184,7 @@ void PackedWeights::gather(const MasterCut& cut, const MasterRanks& ranks) {
     if (first == nullptr) return;
     Pieces pieces{{0}};
     for (const uint64_t count : bytes) pieces.bounds.push_back(pieces.count() + count);
-    ranks.gather({first, static_cast<size_t>(pieces.count())}, pieces);
+    ranks.gather({first, static_cast<size_t>(pieces.count())}, pieces, arena_.space());
     std::ranges::fill(bytes, 0);
     first = nullptr;
   };

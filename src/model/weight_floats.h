@@ -27,8 +27,7 @@ class WeightFloats {
   void await(int64_t end) const {
     if (await_ != nullptr) (*await_)(end);
   }
-  // Reads weights from `offset` of the layout on, of a file whole rows; masters in memory of the
-  // host only. Callable from any thread.
+  // Reads weights from `offset` of the layout on, of a file whole rows. Callable from any thread.
   void read(int64_t offset, std::span<float> out) const;
 
  private:

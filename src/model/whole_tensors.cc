@@ -81,8 +81,13 @@ WholeTensors::WholeTensors(const Model& model)
 void WholeTensors::gather_masters() {
   const MasterRanks& ranks = model_.master_ranks();
   const MasterFloats masters = model_.held_masters();
-  const auto held = [&](int64_t place, int64_t size) {
-    return std::as_bytes(masters.part(place, size).in_host());
+  std::vector<float> copy;  // of values in the memory of a device
+  const auto held = [&](int64_t place, int64_t size) -> std::span<const std::byte> {
+    const DeviceFloats values = masters.part(place, size);
+    if (values.is_host_memory()) return std::as_bytes(values.in_host());
+    copy.resize(static_cast<size_t>(size));
+    values.read(copy);
+    return std::as_bytes(std::span(copy));
   };
   if (ranks.rank() == 0) own_.values.resize(own_.bounds.count());
   const auto room = [&](int64_t place, int64_t size) {

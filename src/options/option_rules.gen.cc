@@ -1421,12 +1421,6 @@ constexpr OptionCondition kConditions_parallel_data_and_pipeline_mode[] = {
     {"pipeline.role", OptionCondition::kIs,
      "both", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_data_and_runtime_device[] = {
-    {"parallel.data", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"runtime.device", OptionCondition::kIs,
-     "cuda", "", ""},
-};
 constexpr OptionCondition kConditions_parallel_devices_critic_and_pipeline_colocate[] = {
     {"parallel.devices.critic", OptionCondition::kChanged,
      "", "", ""},
@@ -1626,6 +1620,12 @@ constexpr OptionCondition kConditions_parallel_zero_group_and_parallel_zero_stag
      "1", "", ""},
     {"parallel.zero_stage", OptionCondition::kIsNot,
      "0", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_zero_group_and_runtime_device[] = {
+    {"parallel.zero_group", OptionCondition::kChanged,
+     "", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cuda", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_zero_stage_and_eval_weights[] = {
     {"parallel.zero_stage", OptionCondition::kIsNot,
@@ -3029,23 +3029,23 @@ constexpr OptionRule kRules[] = {
      "comm.backend = gloo needs comm.rendezvous, where its processes meet"},
     {"comm.backend", "parallel.context",
      kConditions_comm_backend_and_parallel_context, 2,
-     "comm.backend is nccl, which is for GPUs, but ranks have none in this build: "
-     "parallel.context is {parallel.context}"},
+     "comm.backend is nccl, but the parallel.context = {parallel.context} ranks exchange through "
+     "the memory of the host in this build, which local, gloo and host do"},
     {"comm.backend", "parallel.data",
      kConditions_comm_backend_and_parallel_data, 5,
      "comm.backend = {comm.backend} has no effect while parallel.data is {parallel.data}"},
     {"comm.backend", "parallel.data",
      kConditions_comm_backend_and_parallel_data_2, 2,
-     "comm.backend is nccl, which is for GPUs, but ranks have none in this build: parallel.data "
-     "is {parallel.data}"},
+     "comm.backend is nccl, but the parallel.data = {parallel.data} ranks exchange through the "
+     "memory of the host in this build, which local, gloo and host do"},
     {"comm.backend", "parallel.pipeline",
      kConditions_comm_backend_and_parallel_pipeline, 2,
-     "comm.backend is nccl, which is for GPUs, but ranks have none in this build: "
-     "parallel.pipeline is {parallel.pipeline}"},
+     "comm.backend is nccl, but the parallel.pipeline = {parallel.pipeline} ranks exchange "
+     "through the memory of the host in this build, which local, gloo and host do"},
     {"comm.backend", "parallel.tensor",
      kConditions_comm_backend_and_parallel_tensor, 2,
-     "comm.backend is nccl, which is for GPUs, but ranks have none in this build: "
-     "parallel.tensor is {parallel.tensor}"},
+     "comm.backend is nccl, but the parallel.tensor = {parallel.tensor} ranks exchange through "
+     "the memory of the host in this build, which local, gloo and host do"},
     {"comm.memory_check", "parallel.data",
      kConditions_comm_memory_check_and_parallel_data, 5,
      "comm.memory_check = {comm.memory_check} has no effect while parallel.data is "
@@ -3330,10 +3330,6 @@ constexpr OptionRule kRules[] = {
      "parallel.data is {parallel.data}, but with pipeline.mode = {pipeline.mode} ranks that "
      "generate while they train would take different batches; a pipeline of pipeline.role = "
      "train has ranks of its own"},
-    {"parallel.data", "runtime.device",
-     kConditions_parallel_data_and_runtime_device, 2,
-     "parallel.data is {parallel.data}, but ranks of runtime.device = cuda cannot exchange "
-     "gradients in this build"},
     {"parallel.devices.critic", "pipeline.colocate",
      kConditions_parallel_devices_critic_and_pipeline_colocate, 2,
      "parallel.devices.critic = {parallel.devices.critic} has no effect while pipeline.colocate "
@@ -3470,6 +3466,10 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_zero_group_and_parallel_zero_stage_2, 2,
      "parallel.zero_group is 1, so each rank would have everything, but parallel.zero_stage = "
      "{parallel.zero_stage} divides it; set parallel.zero_stage to 0 for that"},
+    {"parallel.zero_group", "runtime.device",
+     kConditions_parallel_zero_group_and_runtime_device, 2,
+     "parallel.zero_group is {parallel.zero_group}, but in this build ranks of runtime.device = "
+     "cuda add up in one group of all"},
     {"parallel.zero_stage", "eval.weights",
      kConditions_parallel_zero_stage_and_eval_weights, 2,
      "eval.weights = ema needs all averages on rank 0, but with parallel.zero_stage = "

@@ -263,7 +263,7 @@ constexpr OptionChoice kChoices_comm_backend[] = {
      "Ranks are processes, on one machine or on several, which exchange by TCP. Each makes its "
      "own runtime, and they meet at comm.rendezvous. Needs the plugin librl_gloo.so.N."},
     {"nccl",
-     "GPUs. Refused: ranks have no GPUs yet."},
+     "GPU to GPU. Refused: values of GPUs pass through the memory of the host yet."},
     {"host",
      "Each rank is a runtime made with a transport of the host (rl_runtime_create_hosted). The "
      "transport says which rank it is."},
@@ -2473,7 +2473,9 @@ constexpr OptionInfo kOptions[] = {
      {.present = true, .inclusive = true, .i64 = 1023},
      false, false, nullptr, 0, "",
      "Which of the GPUs that rl_device_get lists. CUDA_VISIBLE_DEVICES hides GPUs and changes "
-     "their indices.",
+     "their indices. It is the GPU of rank 0 where comm.backend = local: the ranks after it have "
+     "the GPUs after it, with the first following the last, so several share one where there are "
+     "fewer GPUs than ranks. A rank that makes its own runtime names its own GPU.",
      "0.3.0", OptionWhen::kCreate, false, true, false, OptionParent::kRuntime, "",
      "librl"},
     {"runtime.experiment", OptionType::kString, "",

@@ -16,9 +16,13 @@
 
 namespace rl::testing {
 
-// The runtimes of all ranks of parallel.data.
-inline std::vector<std::shared_ptr<Runtime>> make_ranks(const OptionSet& options) {
-  std::vector<std::shared_ptr<Runtime>> ranks = {std::make_shared<Runtime>(options)};
+// The runtimes of all ranks of parallel.data. device: null for that of the options.
+inline std::vector<std::shared_ptr<Runtime>> make_ranks(const OptionSet& options,
+                                                        const Device* device = nullptr) {
+  RuntimeSeams seams;
+  seams.device = device;
+  std::vector<std::shared_ptr<Runtime>> ranks = {
+      std::make_shared<Runtime>(options, std::move(seams))};
   for (int r = 1; r < ranks[0]->ranks().size(); ++r) ranks.push_back(ranks[0]->make_rank(r));
   return ranks;
 }
@@ -55,8 +59,9 @@ struct RankParts {
 
 // Runs a function on each rank's trainer and collects its texts by rank.
 inline std::vector<std::string> on_trainers(const OptionSet& options,
-                                            const std::function<std::string(RankParts&)>& work) {
-  std::vector<std::shared_ptr<Runtime>> ranks = make_ranks(options);
+                                            const std::function<std::string(RankParts&)>& work,
+                                            const Device* device = nullptr) {
+  std::vector<std::shared_ptr<Runtime>> ranks = make_ranks(options, device);
   std::vector<std::string> out(ranks.size());
   run_ranks(std::move(ranks), [&](std::shared_ptr<Runtime> runtime) {
     RankParts parts(runtime);

@@ -53,6 +53,16 @@ TEST(RankSessions, ErrorsNameAnAxisThatHasRanks) {
   }
 }
 
+TEST(RankSessions, HaveTheGpusAfterThatOfTheFirst) {
+  EXPECT_EQ(gpu_of_rank(1, 0, 4), 1);
+  EXPECT_EQ(gpu_of_rank(1, 2, 4), 3);
+  EXPECT_EQ(gpu_of_rank(1, 3, 4), 0);
+  EXPECT_EQ(gpu_of_rank(0, 3, 2), 1);
+  // What there is not is an error when the device is made.
+  EXPECT_EQ(gpu_of_rank(7, 0, 2), 7);
+  EXPECT_EQ(gpu_of_rank(0, 1, 0), 0);
+}
+
 TEST(RankSessions, ShareTheCoresUnlessThreadsAreSet) {
   const TempDir dir;
   const int cores = usable_cores();

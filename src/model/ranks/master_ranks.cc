@@ -2,10 +2,13 @@
 
 namespace rl {
 
-void MasterRanks::gather(std::span<std::byte> bytes, const Pieces& pieces) const {
+void MasterRanks::gather(std::span<std::byte> bytes, const Pieces& pieces,
+                         MemorySpace space) const {
   if (size() == 1) return;
+  Values values = values_of(bytes);
+  values.space = space;
   group_->count_as(TrafficUse::kParameters);
-  group_->all_gather(values_of(bytes), pieces);
+  group_->all_gather(values, pieces);
 }
 
 void MasterRanks::give(std::span<const std::byte> bytes) const {

@@ -20,9 +20,9 @@ class MasterRanks {
   int size() const { return group_ != nullptr ? group_->size() : 1; }
   bool of_first_group() const { return first_; }
 
-  // Each rank gives the others its piece of the bytes.
-  void gather(std::span<std::byte> bytes, const Pieces& pieces) const;
-  // Bytes of one rank, for the first one.
+  // Each rank gives the others its piece of the bytes, which are in this memory.
+  void gather(std::span<std::byte> bytes, const Pieces& pieces, MemorySpace space) const;
+  // Bytes of one rank, for the first one, in the memory of the host.
   void give(std::span<const std::byte> bytes) const;
   void take(std::span<std::byte> bytes, int from) const;
 

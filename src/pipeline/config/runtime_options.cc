@@ -39,11 +39,18 @@ const char* cuda_absence() {
   return found.c_str();
 }
 
-const Device& device_of(const Settings& settings) {
+// That of rank 0 may be one that there is not, which is an error of its own.
+int gpu_of_rank(int first, int rank, size_t gpus) {
+  if (rank == 0 || gpus == 0) return first;
+  return static_cast<int>((static_cast<size_t>(first) + static_cast<size_t>(rank)) % gpus);
+}
+
+const Device& device_of(const Settings& settings, int rank) {
   if (settings.runtime.device == RuntimeDevice::kCpu) return cpu_device();
   try {
-    return cuda_plugin(sizeof(OpTable))
-        .device(static_cast<int>(settings.runtime.device_index), settings.runtime.gpu_ranges);
+    const int index =
+        gpu_of_rank(static_cast<int>(settings.runtime.device_index), rank, gpus().size());
+    return cuda_plugin(sizeof(OpTable)).device(index, settings.runtime.gpu_ranges);
   } catch (const Error& error) {
     throw Error(error).with_key(error.key.empty() ? "runtime.device" : error.key);
   }

@@ -14,9 +14,12 @@
 
 namespace rl {
 
-// The device that runtime.device, runtime.device_index and runtime.gpu_ranges mean. Lives as long
-// as the library. Error(kNotInBuild) or Error(kUnsupported) saying what is absent.
-const Device& device_of(const Settings& settings);
+// The device that runtime.device, runtime.device_index and runtime.gpu_ranges mean, for a rank that
+// shares these options with rank 0. Lives as long as the library. Error(kNotInBuild) or
+// Error(kUnsupported) saying what is absent.
+const Device& device_of(const Settings& settings, int rank = 0);
+// Which of so many GPUs such a rank has, if runtime.device_index is `first`.
+int gpu_of_rank(int first, int rank, size_t gpus);
 // The GPUs that runtime.device_index counts; none if something is absent. The first call looks, and
 // the result lives as long as the library.
 const std::vector<GpuFacts>& gpus();

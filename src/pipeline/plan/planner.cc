@@ -91,6 +91,8 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
   if (workspace != 0) add("", "matmul workspace", workspace);
   const uint64_t staging = device_.host_workspace_bytes(threads_);
   if (staging != 0) always_.push_back({kCopyStaging, "always", staging});
+  if (device_.has_own_memory() && rank_count_of(settings) > 1)
+    always_.push_back({StagedValues::kArena, "always", StagedValues::kWindowBytes});
   const size_t first_weights = always_.size();
   add("policy", "master weights", master_bytes());
   add("policy", "packed weights, forward", packed_bytes());

@@ -31,7 +31,7 @@ RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, const Sizes& sizes,
 }
 
 RunRanks::RunRanks(std::shared_ptr<Transport> transport, const Sizes& given,
-                   const GroupOptions& options)
+                   const GroupOptions& of_batch)
     : transport_(std::move(transport)) {
   const MeshSizes& sizes = given.mesh;
   const Mesh mesh(sizes, size(), rank());
@@ -39,7 +39,9 @@ RunRanks::RunRanks(std::shared_ptr<Transport> transport, const Sizes& given,
   const Mesh batch(
       {.tensor = sizes.tensor, .data = sizes.data * sizes.context, .pipeline = sizes.pipeline},
       size(), rank());
-  data_.emplace(transport_, batch, Axis::kData, options);
+  data_.emplace(transport_, batch, Axis::kData, of_batch);
+  GroupOptions options = of_batch;
+  options.staging = nullptr;
   if (sizes.context > 1) context_.emplace(transport_, mesh, Axis::kContext, options);
   if (sizes.tensor > 1) {
     tensor_.emplace(transport_, mesh, Axis::kTensor, options);

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/violations.h"
 #include "device/cpu/executors.h"
+#include "model/ranks/device_staging.h"
 #include "pipeline/config/runtime_options.h"
 #include "pipeline/ranks/join_ranks.h"
 
@@ -34,14 +35,14 @@ const Settings& validated(const Settings& settings, bool own_executor) {
 }
 
 GroupOptions group_options_of(const CommSettings& settings) {
-  GroupOptions options{settings.timeout_ns};
+  GroupOptions options{.timeout_ns = settings.timeout_ns};
   if (settings.memory_check)
     options.memory = {free_system_memory(), settings.memory_check_threshold_bytes};
   return options;
 }
 
 RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int rank,
-                  FileSystem& files, std::shared_ptr<Transport> of_host) {
+                  FileSystem& files, std::shared_ptr<Transport> of_host, Compute& compute) {
   const int size = rank_count_of(settings);
   check_host_ranks(settings, of_host.get(), size);
   if (size == 1) return {};
@@ -50,7 +51,8 @@ RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int r
                                .data = static_cast<int>(settings.parallel.data),
                                .pipeline = static_cast<int>(settings.parallel.pipeline)},
                               zero_group_of(settings)};
-  const GroupOptions options = group_options_of(settings.comm);
+  GroupOptions options = group_options_of(settings.comm);
+  options.staging = staging_of(compute);
   if (of_host != nullptr) return {std::move(of_host), sizes, options};
   if (makes_own_runtimes(settings)) return {join_ranks(settings, files), sizes, options};
   if (run == nullptr) run = std::make_shared<LocalRun>(size);
@@ -71,11 +73,13 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
       clock_(seams.clock != nullptr ? *seams.clock : real_clock()),
       logger_(clock_),
       tracer_(clock_),
+      given_device_(seams.device),
       executor_(make_executor(settings, cpus_, std::move(seams.executor))),
       ledger_(std::move(seams.host_memory), cpus_),
       sample_ids_(settings.runtime.instance) {
   logger_.set_level(settings.runtime.log_level);
-  const Device& device = seams.device != nullptr ? *seams.device : device_of(settings);
+  const Device& device =
+      given_device_ != nullptr ? *given_device_ : device_of(settings, seams.rank);
   compute_ = device.make_compute(*executor_, compute_dtype_of(settings, device), &ledger_);
   if (!compute_->exact()) {
     throw Error(Code::kUnsupported,
@@ -85,7 +89,8 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
                     "depend on its neighbours"))
         .with_key("model.dtype");
   }
-  ranks_ = ranks_of(settings_, std::move(seams.run), seams.rank, fs_, std::move(seams.host_ranks));
+  ranks_ = ranks_of(settings_, std::move(seams.run), seams.rank, fs_, std::move(seams.host_ranks),
+                    *compute_);
 }
 
 DataRanks Runtime::rollout_ranks() {
@@ -107,6 +112,7 @@ std::shared_ptr<Runtime> Runtime::make_rank(int rank) const {
   RuntimeSeams seams;
   seams.host_files = host_files_;
   seams.host_memory = ledger_.memory();
+  seams.device = given_device_;
   seams.run = ranks_.run();
   seams.rank = rank;
   return std::make_shared<Runtime>(settings_, std::move(seams));

@@ -31,7 +31,7 @@ struct RuntimeSeams {
   FileSystem* fs = nullptr;                   // with host_files null
   const Clock* clock = nullptr;
   std::unique_ptr<Executor> executor;
-  const Device* device = nullptr;  // null: the CPU
+  const Device* device = nullptr;  // of all ranks of this process; null: that of the options
   // The run of which this is a rank; null: with parallel.data above 1 a new one.
   std::shared_ptr<LocalRun> run;
   int rank = 0;
@@ -92,6 +92,7 @@ class Runtime {
   const Clock& clock_;
   Logger logger_;
   Tracer tracer_;
+  const Device* const given_device_;  // RuntimeSeams::device
   std::optional<MachineRates> machine_rates_;
   std::unique_ptr<Executor> executor_;
   ArenaLedger ledger_;
