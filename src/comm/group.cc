@@ -319,17 +319,16 @@ Group::Job Group::broadcast_job(const Values& values, int root) {
   require_values(values, "broadcast");
   require_rank(root, "broadcast");
   return {Collective::kBroadcast, [this, values, root](Call& call) {
-            const Piece all = all_of(values.count);
+            const std::vector<Piece> all{all_of(values.count)}, none;
             const bool gives = root == rank_;
-            const StagedValues::Touched touched{gives ? std::vector{all} : std::vector<Piece>(),
-                                                gives ? std::vector<Piece>() : std::vector{all}};
-            in_host(values, touched, [&](const Values& host, Piece) {
-              for (int r = 0; r < size() && gives; ++r) {
-                if (r != rank_) call.send(r, host.span());
-              }
-              if (!gives) call.receive(root, host.span());
-              call.step();
-            });
+            in_host(values, {gives ? all : none, gives ? none : all},
+                    [&](const Values& host, Piece) {
+                      if (!gives) call.receive(root, host.span());
+                      for (int r = 0; gives && r < size(); ++r) {
+                        if (r != rank_) call.send(r, host.span());
+                      }
+                      call.step();
+                    });
           }};
 }
 
