@@ -3,6 +3,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -46,7 +47,9 @@ inline std::vector<const char*> computable_dtypes() {
 
 // A run of four groups of four short responses a step.
 inline OptionSet tiny_options(const TempDir& dir, const std::string& model = "llama") {
-  write_lines(dir.file("data.jsonl"), id_rows(10));
+  // Another run of the test that reads it goes on with what it was.
+  write_lines(dir.file("data.written"), id_rows(10));
+  std::filesystem::rename(dir.file("data.written"), dir.file("data.jsonl"));
   OptionSet o;
   for (const char* text :
        {"runtime.threads=1", "runtime.seed=7", "model.dtype=fp32", "engine.max_model_len=32",
