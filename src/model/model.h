@@ -48,8 +48,8 @@ struct ModelOptions {
   StageRanks stages = {};              // which have the others; as many as there are stages
   // Not 0: engines read all parts and stages (model/rollout_weights.h), which come in such buckets.
   uint64_t rollout_bucket_bytes = 0;
-  // Which masters this rank has of the layers' matrices, with one compute copy in memory of the
-  // host; and which ranks have the others.
+  // Which masters this rank has of the layers' matrices, with one compute copy; and which ranks
+  // have the others.
   MasterCut masters = {};
   MasterRanks master_ranks = {};
 };

@@ -1,6 +1,7 @@
-# What scripts share that start ranks as processes and kill or stop one of them. Read with the
-# arguments of the script, behind enter_namespaces: kills and hangs are how many to try, $work is a
-# directory that ends with the script, and so do the processes in pids.
+# What scripts share that start ranks as processes. Read with the arguments of the script, behind
+# enter_namespaces: $work is a directory that ends with the script, and so do the processes in pids,
+# whose outputs are $work/out.RANK. kills and hangs are how many to try where a rank is killed or
+# stopped.
 
 readonly limit_ns=3000000000
 kills=3 hangs=3

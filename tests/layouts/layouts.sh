@@ -12,20 +12,7 @@ readonly network=$(dirname "$0")/../gloo
 
 source "$network/network.sh"
 enter_namespaces "$@"
-
-work=$(mktemp -d)
-pids=()
-stop_all() {
-  for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-  rm -rf "$work"
-}
-trap stop_all EXIT
-
-fail() {
-  echo "FAILED: $*" >&2
-  tail -n 20 "$work"/out* >&2
-  exit 1
-}
+source "$network/processes.sh" "$@"
 
 # Below the ports that the system gives out, another for another run.
 readonly port=$((30000 + $$ % 2000))
@@ -62,8 +49,8 @@ for ranks in 2 4; do
   "$program" list $ranks >"$work/list"
   while read -r layout; do
     [[ $layout =~ $pattern ]] || continue
-    rm -rf "$work/run" "$work"/out*
-    "$program" threads "$work/run" "$layout" >"$work/out" 2>&1 || fail "$layout: threads"
+    rm -rf "$work/run" "$work"/out.*
+    "$program" threads "$work/run" "$layout" >"$work/out.threads" 2>&1 || fail "$layout: threads"
     run_processes $ranks "$layout" </dev/null
     compare $ranks "$layout"
     count=$((count + 1))
