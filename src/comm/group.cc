@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "core/clock.h"
 
@@ -74,12 +75,6 @@ void require_apart(const ConstValues& from, const Values& to, const char* call) 
   throw Error(Code::kInvalidArgument, str(call, ": the two arrays overlap"));
 }
 
-Group::TakeParts in_rank_order(Reduction reduction) {
-  return [reduction](std::span<const std::byte* const> parts, const Values& out) {
-    reduce_in_rank_order(reduction, parts, out);
-  };
-}
-
 Piece all_of(uint64_t count) { return {0, count}; }
 
 // What a rank has from the others when each has given its piece.
@@ -92,11 +87,15 @@ std::vector<Piece> others_of(uint64_t count, Piece own) {
 // One call of a collective: its name for errors, its deadline and the messages of a step.
 class Group::Call {
  public:
-  Call(Group& group, const TrafficCounter::Kind& kind)
+  Call(Group& group, const TrafficCounter::Kind& kind, bool on_device)
       : group_(group),
         kind_(kind),
-        what_(str(collective_name(kind.call), " on axis ", group.axis_)),
+        on_device_(on_device),
+        what_(str(collective_name(kind.call), " on axis ", group.axis_,
+                  on_device ? ", from device to device" : "")),
         deadline_ns_(deadline_after(group.options_.timeout_ns)) {}
+
+  bool on_device() const { return on_device_; }
 
   void send(int to, std::span<const std::byte> bytes) {
     out_.push_back({group_.ranks_[static_cast<size_t>(to)], bytes});
@@ -106,9 +105,17 @@ class Group::Call {
   }
   // Exchanges the messages of this step.
   void step() {
-    group_.transport_->exchange(exchange());
+    if (on_device_) {
+      step_on_device();
+    } else {
+      group_.transport_->exchange(exchange());
+    }
     count();
     clear();
+  }
+  // After the last step.
+  void end() {
+    if (on_device_) group_.device_->end({group_.channel_, what_, deadline_ns_});
   }
   // The same, reading them where they are; false if the backend cannot.
   bool step_in_place(const Transport::ReadInPlace& read) {
@@ -119,6 +126,10 @@ class Group::Call {
   }
 
  private:
+  void step_on_device() {
+    if (!std::exchange(has_begun_, true)) group_.device_->begin(exchange());
+    group_.device_->exchange(exchange());
+  }
   Exchange exchange() const { return {group_.channel_, what_, out_, in_, deadline_ns_}; }
   void count() { group_.traffic_->add(kind_, {bytes_of(out_), bytes_of(in_)}); }
   void clear() {
@@ -128,6 +139,8 @@ class Group::Call {
 
   Group& group_;
   const TrafficCounter::Kind kind_;
+  const bool on_device_;
+  bool has_begun_ = false;  // on devices
   std::string what_;
   int64_t deadline_ns_;
   std::vector<Outgoing> out_;
@@ -140,10 +153,13 @@ Group::Group(std::shared_ptr<Transport> transport, const Mesh& mesh, Axis axis,
             options.axis != nullptr ? options.axis : axis_name(axis), options) {
   channel_ = static_cast<uint64_t>(axis) + static_cast<uint64_t>(channel) * (kChannelOfAll + 1);
   RL_CHECK(mesh.num_ranks() == transport_->size() && mesh.rank() == transport_->rank());
+  join_devices();
 }
 
 Group::Group(std::shared_ptr<Transport> transport, GroupOptions options)
-    : Group(transport, all_ranks(transport->size()), "all", options) {}
+    : Group(transport, all_ranks(transport->size()), "all", options) {
+  join_devices();
+}
 
 Group::Group(std::shared_ptr<Transport> transport, std::vector<int> ranks, std::string axis,
              GroupOptions options)
@@ -158,68 +174,101 @@ Group::Group(std::shared_ptr<Transport> transport, std::vector<int> ranks, std::
   rank_ = static_cast<int>(own - ranks_.begin());
 }
 
+void Group::join_devices() {
+  if (options_.device == nullptr) return;
+  const std::string what = str("joining devices on axis ", axis_);
+  device_ = std::make_unique<DeviceSteps>(
+      DeviceRanks{transport_, options_.device, ranks_},
+      DeviceSteps::Call{channel_, what, deadline_after(options_.timeout_ns)});
+}
+
 uint64_t Group::scratch_bytes(int size, const GroupOptions& options) {
   return static_cast<uint64_t>(size - 1) * options.chunk_bytes;
 }
 
 template <typename Byte>
 void Group::require_values(const BasicValues<Byte>& values, const char* call) const {
-  if (values.space != MemorySpace::kHost && options_.staging == nullptr) refuse_device(call);
+  if (values.space != MemorySpace::kHost && !on_device(values.space) &&
+      options_.staging == nullptr) {
+    refuse_device(call);
+  }
   require_array(values, call);
 }
 
 void Group::require_numbers(const Values& values, const char* call) const {
   require_values(values, call);
-  if (values.element != Element::kByte) return;
-  throw Error(Code::kUnsupported, str(call, ": reductions are of numbers, not of bytes"));
+  const Element element = values.element;
+  if (element == Element::kByte)
+    throw Error(Code::kUnsupported, str(call, ": reductions are of numbers, not of bytes"));
+  if (!on_device(values.space) || element == Element::kF32 || element == Element::kBf16) return;
+  throw Error(Code::kUnsupported, str(call, ": reductions on devices are of fp32 or bf16, not of ",
+                                      element_name(element)));
 }
 
 template <typename Byte, typename Run>
-void Group::in_host(const BasicValues<Byte>& values, const StagedValues::Touched& touched,
-                    const Run& run) {
-  if (values.space == MemorySpace::kHost) return run(values, all_of(values.count));
+void Group::in_reach(const BasicValues<Byte>& values, const StagedValues::Touched& touched,
+                     const Run& run) {
+  if (values.space == MemorySpace::kHost || on_device(values.space))
+    return run(values, all_of(values.count));
   options_.staging->pass(values, touched, run);
 }
 
 Group::Job Group::all_reduce_job(const Values& values, Reduction reduction) {
   require_numbers(values, "all_reduce");
-  return {Collective::kAllReduce, [this, values, reduction](Call& call) {
+  return {Collective::kAllReduce,
+          [this, values, reduction](Call& call) {
             const Piece all = all_of(values.count);
-            in_host(values, {{all}, {all}}, [&](const Values& host, Piece) {
-              const Pieces pieces = even(host);
-              reduce_piece(call, {host, pieces, in_rank_order(reduction)});
-              gather_pieces(call, host, pieces);
+            in_reach(values, {{all}, {all}}, [&](const Values& now, Piece) {
+              const Pieces pieces = even(now);
+              reduce_piece(call, {now, pieces, in_rank_order(reduction, now.space)});
+              gather_pieces(call, now, pieces);
             });
-          }};
+          },
+          on_device(values.space)};
 }
 
 Group::Job Group::reduce_scatter_job(const Values& values, const Pieces& pieces,
                                      Reduction reduction) {
   require_numbers(values, "reduce_scatter");
   require_pieces(values, pieces, size());
-  return {Collective::kReduceScatter, [this, values, pieces, reduction](Call& call) {
-            in_host(values, {{all_of(values.count)}, {pieces[rank_]}},
-                    [&](const Values& host, Piece window) {
-                      const Pieces within = pieces.within(window);
-                      reduce_piece(call, {host, within, in_rank_order(reduction)});
-                    });
-          }};
+  return {Collective::kReduceScatter,
+          [this, values, pieces, reduction](Call& call) {
+            in_reach(values, {{all_of(values.count)}, {pieces[rank_]}},
+                     [&](const Values& now, Piece window) {
+                       const Pieces within = pieces.within(window);
+                       reduce_piece(call, {now, within, in_rank_order(reduction, now.space)});
+                     });
+          },
+          on_device(values.space)};
 }
 
 Group::Job Group::all_gather_job(const Values& values, const Pieces& pieces) {
   require_values(values, "all_gather");
   require_pieces(values, pieces, size());
-  return {Collective::kAllGather, [this, values, pieces](Call& call) {
+  return {Collective::kAllGather,
+          [this, values, pieces](Call& call) {
             const Piece own = pieces[rank_];
-            in_host(values, {{own}, others_of(values.count, own)},
-                    [&](const Values& host, Piece window) {
-                      gather_pieces(call, host, pieces.within(window));
-                    });
-          }};
+            in_reach(values, {{own}, others_of(values.count, own)},
+                     [&](const Values& now, Piece window) {
+                       gather_pieces(call, now, pieces.within(window));
+                     });
+          },
+          on_device(values.space)};
 }
 
 void Group::reduce_piece(Call& call, const Reduce& what) {
-  if (!reduce_in_place(call, what)) reduce_in_chunks(call, what);
+  if (call.on_device() || !reduce_in_place(call, what)) reduce_in_chunks(call, what);
+}
+
+Group::TakeParts Group::in_rank_order(Reduction reduction, MemorySpace space) {
+  if (on_device(space)) {
+    return [this, reduction](std::span<const std::byte* const>, const Values& out) {
+      device_->reduce(reduction, out);
+    };
+  }
+  return [reduction](std::span<const std::byte* const> parts, const Values& out) {
+    reduce_in_rank_order(reduction, parts, out);
+  };
 }
 
 // Each rank writes its own piece alone, and others read that piece in no rank but in their own.
@@ -243,8 +292,8 @@ bool Group::reduce_in_place(Call& call, const Reduce& what) {
 
 void Group::reduce_in_chunks(Call& call, const Reduce& what) {
   const Values& values = what.values;
-  if (scratch_.empty()) scratch_.resize(scratch_bytes(size(), options_));
-  const uint64_t chunk = options_.chunk_bytes / element_bytes(values.element);
+  const Slots slots = this->slots(call.on_device());
+  const uint64_t chunk = slots.bytes / element_bytes(values.element);
   const Piece own = what.pieces[rank_];
   // All ranks make as many steps as the longest piece needs, at least one.
   const uint64_t longest = std::max<uint64_t>(1, what.pieces.longest());
@@ -255,17 +304,23 @@ void Group::reduce_in_chunks(Call& call, const Reduce& what) {
                    std::min(piece.begin + done + chunk, piece.end)};
     };
     const std::span<std::byte> target = part_of(values, now(own));
-    std::byte* slot = scratch_.data();
+    std::byte* slot = slots.data;
     for (int r = 0; r < size(); ++r) {
       parts[static_cast<size_t>(r)] = r == rank_ ? target.data() : slot;
       if (r == rank_) continue;
       call.send(r, part_of(values, now(what.pieces[r])));
       call.receive(r, {slot, target.size()});
-      slot += options_.chunk_bytes;
+      slot += slots.bytes;
     }
     call.step();
-    what.take(parts, {target.data(), now(own).count(), values.element});
+    what.take(parts, {target.data(), now(own).count(), values.element, values.space});
   }
+}
+
+Group::Slots Group::slots(bool on_device) {
+  if (on_device) return {device_->slots(), device_->slot_bytes()};
+  if (scratch_.empty()) scratch_.resize(scratch_bytes(size(), options_));
+  return {scratch_.data(), options_.chunk_bytes};
 }
 
 void Group::gather_pieces(Call& call, const Values& values, const Pieces& pieces) {
@@ -318,18 +373,20 @@ Group::Job Group::all_to_all_job(const ConstDividedValues& from, const DividedVa
 Group::Job Group::broadcast_job(const Values& values, int root) {
   require_values(values, "broadcast");
   require_rank(root, "broadcast");
-  return {Collective::kBroadcast, [this, values, root](Call& call) {
+  return {Collective::kBroadcast,
+          [this, values, root](Call& call) {
             const std::vector<Piece> all{all_of(values.count)}, none;
             const bool gives = root == rank_;
-            in_host(values, {gives ? all : none, gives ? none : all},
-                    [&](const Values& host, Piece) {
-                      if (!gives) call.receive(root, host.span());
-                      for (int r = 0; gives && r < size(); ++r) {
-                        if (r != rank_) call.send(r, host.span());
-                      }
-                      call.step();
-                    });
-          }};
+            in_reach(values, {gives ? all : none, gives ? none : all},
+                     [&](const Values& now, Piece) {
+                       if (!gives) call.receive(root, now.span());
+                       for (int r = 0; gives && r < size(); ++r) {
+                         if (r != rank_) call.send(r, now.span());
+                       }
+                       call.step();
+                     });
+          },
+          on_device(values.space)};
 }
 
 Group::Job Group::shift_job(const ConstValues& from, const Values& to) {
@@ -348,23 +405,27 @@ Group::Job Group::shift_job(const ConstValues& from, const Values& to) {
 Group::Job Group::send_job(const ConstValues& values, int to) {
   require_values(values, "send");
   require_other_rank(to, "send");
-  return {Collective::kMessage, [this, values, to](Call& call) {
-            in_host(values, {{all_of(values.count)}, {}}, [&](const auto& host, Piece) {
-              call.send(to, host.span());
+  return {Collective::kMessage,
+          [this, values, to](Call& call) {
+            in_reach(values, {{all_of(values.count)}, {}}, [&](const auto& now, Piece) {
+              call.send(to, now.span());
               call.step();
             });
-          }};
+          },
+          on_device(values.space)};
 }
 
 Group::Job Group::receive_job(const Values& values, int from) {
   require_values(values, "receive");
   require_other_rank(from, "receive");
-  return {Collective::kMessage, [this, values, from](Call& call) {
-            in_host(values, {{}, {all_of(values.count)}}, [&](const Values& host, Piece) {
-              call.receive(from, host.span());
+  return {Collective::kMessage,
+          [this, values, from](Call& call) {
+            in_reach(values, {{}, {all_of(values.count)}}, [&](const Values& now, Piece) {
+              call.receive(from, now.span());
               call.step();
             });
-          }};
+          },
+          on_device(values.space)};
 }
 
 void Group::barrier() {
@@ -379,8 +440,11 @@ void Group::barrier() {
 }
 
 void Group::run_as(const Job& job, TrafficUse use, bool started) {
-  Call call(*this, {job.collective, use, started});
-  run_checked(options_.memory, [&] { job.run(call); });
+  Call call(*this, {job.collective, use, started}, job.on_device);
+  run_checked(options_.memory, [&] {
+    job.run(call);
+    call.end();
+  });
 }
 
 void Group::run(const Job& job) {

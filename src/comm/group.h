@@ -3,9 +3,10 @@
 //
 // Reductions have one order (comm/rank_order.h). A call ends within the group's timeout, with a
 // result or with an error that names the rank at fault; see Transport for what follows a failure.
-// Backends of today reach the host's memory alone. Values of a device pass through a buffer in it
-// where GroupOptions has one (comm/staged_values.h), in calls with one array. Error(kUnsupported)
-// for those of a device in other calls, and without a buffer.
+// A Transport reaches the host's memory alone. In calls with one array, values of a device go from
+// device to device where GroupOptions has messages of devices (comm/device_steps.h), or else pass
+// through a buffer in the host's memory where it has one (comm/staged_values.h); the bits are the
+// same. Error(kUnsupported) for those of a device in other calls, and in a group with neither.
 //
 // A collective is called, or started and later waited for. Both have the same bits. Those of a
 // group run in the order of their calls and starts: a call begins when what was started before it
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "comm/call_queue.h"
+#include "comm/device_steps.h"
 #include "comm/memory_check.h"
 #include "comm/mesh.h"
 #include "comm/rank_order.h"
@@ -33,8 +35,10 @@ struct GroupOptions {
   uint64_t chunk_bytes = uint64_t{1} << 18;  // of a rank's values in one step of a reduction
   MemoryCheck memory = {};
   const char* axis = nullptr;  // its name in errors; null: that of the mesh
-  // Of one group alone, for values of a device; null: there are none.
+  // Of one group alone, for values of a device; null: there are none. With messages of devices the
+  // ranks make the group together.
   std::shared_ptr<StagedValues> staging = nullptr;
+  std::shared_ptr<DeviceMessages> device = nullptr;
 
   GroupOptions named(const char* name) const {
     GroupOptions out = *this;
@@ -125,6 +129,7 @@ class Group {
   struct Job {
     Collective collective;
     std::function<void(Call&)> run;
+    bool on_device = false;  // its messages go from device to device
   };
   Job all_reduce_job(const Values& values, Reduction reduction);
   Job reduce_scatter_job(const Values& values, const Pieces& pieces, Reduction reduction);
@@ -139,6 +144,7 @@ class Group {
   void run(const Job& job);
   StartedCall start(Job job);
   void run_as(const Job& job, TrafficUse use, bool started);
+  void join_devices();
 
   // Values, which of them each rank reduces, and how.
   struct Reduce {
@@ -150,12 +156,24 @@ class Group {
   // Without copies; false if the backend needs some.
   bool reduce_in_place(Call& call, const Reduce& what);
   void reduce_in_chunks(Call& call, const Reduce& what);
+  TakeParts in_rank_order(Reduction reduction, MemorySpace space);
+  // Where reduce_in_chunks() has the other ranks' values of a step.
+  struct Slots {
+    std::byte* data;
+    uint64_t bytes;  // of each
+  };
+  Slots slots(bool on_device);
   void gather_pieces(Call& call, const Values& values, const Pieces& pieces);
-  // Calls run(host values, their places) once, or for each window of values of a device.
+  // Whether messages with these values go from device to device.
+  bool on_device(MemorySpace space) const {
+    return space != MemorySpace::kHost && device_ != nullptr;
+  }
+  // Calls run(values, their places) once, or with values of the host for each window of those of a
+  // device that pass through its memory.
   template <typename Byte, typename Run>
-  void in_host(const BasicValues<Byte>& values, const StagedValues::Touched& touched,
-               const Run& run);
-  // Error(kInvalidArgument) and, for values that in_host() has no way to, Error(kUnsupported).
+  void in_reach(const BasicValues<Byte>& values, const StagedValues::Touched& touched,
+                const Run& run);
+  // Error(kInvalidArgument) and, for values that in_reach() has no way to, Error(kUnsupported).
   template <typename Byte>
   void require_values(const BasicValues<Byte>& values, const char* call) const;
   void require_numbers(const Values& values, const char* call) const;
@@ -173,7 +191,8 @@ class Group {
   bool overlapped_ = false;
   std::unique_ptr<TrafficCounter> traffic_ = std::make_unique<TrafficCounter>();
   std::vector<std::byte> scratch_;
-  std::unique_ptr<CallQueue> started_;  // from the first start on
+  std::unique_ptr<DeviceSteps> device_;  // null: values of a device are staged or refused
+  std::unique_ptr<CallQueue> started_;   // from the first start on
 };
 
 }  // namespace comm

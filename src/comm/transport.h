@@ -66,6 +66,10 @@ class Transport {
   using ReadInPlace = std::function<void(std::span<const std::byte* const> messages)>;
   virtual bool exchange_in_place(const Exchange&, const ReadInPlace&) { return false; }
 
+  // Throws what an exchange would, if the transport has failed. For a rank that waits for something
+  // else. Any thread.
+  virtual void check() = 0;
+
   // This rank gives up: every exchange fails from now on, on every rank, and names this one. Of
   // several failures the first counts. Any thread.
   virtual void fail(const std::string& why) = 0;

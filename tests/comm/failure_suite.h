@@ -129,6 +129,20 @@ TEST_P(RankFailures, CallsThatDifferNameBothEnds) {
   }
 }
 
+TEST_P(RankFailures, AreSaidByACheckToo) {
+  expect_named(try_ranks(GetParam(), 3,
+                         [](std::shared_ptr<Transport> transport) {
+                           transport->check();
+                           wait_for_all(transport);
+                           if (transport->rank() == 1)
+                             transport->fail("it has had enough");
+                           else
+                             EXPECT_THROW(wait_for_all(transport), RankError);
+                           transport->check();
+                         }),
+               1);
+}
+
 TEST_P(RankFailures, RanksThatWaitForOneAnotherAreToldSo) {
   const auto thrown = try_ranks(GetParam(), 2, [](std::shared_ptr<Transport> transport) {
     wait_for_all(transport);

@@ -23,6 +23,14 @@ TEST(LocalFailures, UnusedAndFailedTransportsEndInAnyOrder) {
   EXPECT_THROW(group.barrier(), RankError);
 }
 
+TEST(LocalFailures, AreKnownToARankThatExchangesNothing) {
+  const auto transports = make_local_transports(3);
+  transports[0]->check();
+  transports[2]->fail("it has had enough");
+  const Error error = expect_error(Code::kRankLost, [&] { transports[0]->check(); });
+  EXPECT_EQ(error.location, "rank 2");
+}
+
 TEST(LocalFailures, ThereIsAtLeastOneRank) {
   expect_error(Code::kOutOfRange, [] { make_local_transports(0); });
 }

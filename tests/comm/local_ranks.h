@@ -18,6 +18,7 @@ class CopyingTransport final : public Transport {
   int rank() const override { return base_->rank(); }
   int size() const override { return base_->size(); }
   void exchange(const Exchange& exchange) override { base_->exchange(exchange); }
+  void check() override { base_->check(); }
   void fail(const std::string& why) override { base_->fail(why); }
 
  private:

@@ -2,7 +2,7 @@
 // values of the host, whatever the windows.
 #include "comm/staged_values.h"
 
-#include "comm/collective_checks.h"
+#include "comm/device_arrays.h"
 #include "comm/local_ranks.h"
 #include "support/expect_error.h"
 
@@ -12,10 +12,6 @@ namespace {
 using comm::Group;
 
 constexpr uint64_t kWindowBytes = 64;
-constexpr uint64_t kCounts[] = {0, 1, 8, 15, 16, 17, 64, 333};
-// Some of them empty, and none that begins with a window.
-const Pieces kUneven{{0, 5, 5, 100, 333}};
-
 // Of a device whose bytes are the complement of what they mean, so that a call which reads or
 // writes them without a copy is wrong.
 class FakeDevice final : public DeviceCopies {
@@ -30,33 +26,6 @@ class FakeDevice final : public DeviceCopies {
   }
 };
 
-template <typename T>
-class DeviceArray {
- public:
-  explicit DeviceArray(std::vector<T> host) : values_(std::move(host)) { turn(); }
-  Values values() {
-    Values out = values_of(std::span<T>(values_));
-    out.space = MemorySpace::kDevice;
-    return out;
-  }
-  ConstValues const_values() {
-    const Values v = values();
-    return {v.data, v.count, v.element, v.space};
-  }
-  std::vector<T> host() {
-    turn();
-    std::vector<T> out = values_;
-    turn();
-    return out;
-  }
-
- private:
-  void turn() {
-    for (std::byte& b : std::as_writable_bytes(std::span(values_))) b = ~b;
-  }
-  std::vector<T> values_;
-};
-
 GroupOptions options_with_staging() {
   GroupOptions options{.timeout_ns = kLongNs, .chunk_bytes = 24};
   options.staging =
@@ -69,22 +38,6 @@ void run_staged(const Backend& backend, int size, const std::function<void(Group
     Group group(std::move(transport), options_with_staging());
     body(group);
   });
-}
-
-// The same call on values of the host and on those of a device. Of more than two ranks each may
-// have another share of a window than of all values, so what it sends differs.
-template <typename T>
-void expect_same(Group& group, uint64_t count, const std::function<void(const Values&)>& call) {
-  std::vector<T> host = values_at<T>(group.rank(), count);
-  DeviceArray<T> device(host);
-  const Traffic before = group.traffic();
-  call(of(host));
-  const Traffic between = group.traffic();
-  call(device.values());
-  EXPECT_TRUE(same_bits(device.host(), host)) << element_name(kElementOf<T>) << " x " << count;
-  if (group.size() == 2) {
-    EXPECT_EQ((group.traffic() - between).total(), (between - before).total());
-  }
 }
 
 template <typename T>

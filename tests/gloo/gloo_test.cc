@@ -51,6 +51,18 @@ TEST(Gloo, CollectivesDoWhatTheirDefinitionsSay) {
   }
 }
 
+TEST(Gloo, AFailureIsKnownToARankThatExchangesNothing) {
+  const auto thrown = try_ranks(gloo_backend, 2, [](std::shared_ptr<Transport> transport) {
+    if (transport->rank() == 1) return transport->fail("it has had enough");
+    const int64_t until = real_clock().now_ns() + 20 * kSecondNs;
+    while (real_clock().now_ns() < until) {
+      transport->check();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  expect_named(thrown, 1);
+}
+
 TEST(Gloo, LargeArraysHaveTheBitsOfTheOrderOfRanks) {
   run_groups(gloo_backend, 3, [](Group& group) {
     std::vector<float> values = values_at<float>(group.rank(), 1 << 20);

@@ -72,6 +72,8 @@ class GlooTransport final : public Transport {
     }
   }
 
+  void check() override { watch_->check(); }
+
   void fail(const std::string& why) override {
     watch_->fail({rank_, str("rank ", rank_, " of ", size_, " failed: ", why)});
   }

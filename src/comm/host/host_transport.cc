@@ -52,6 +52,11 @@ class HostTransport final : public Transport {
     }
   }
 
+  void check() override {
+    const std::lock_guard lock(mutex_);
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
+  }
+
   void fail(const std::string& why) override {
     const RankError error(rank_, str("rank ", rank_, " of ", size_, " failed: ", why));
     note(rank_, why, std::make_exception_ptr(error));

@@ -290,6 +290,11 @@ class LocalTransport final : public Transport {
     return true;
   }
 
+  void check() override {
+    const std::lock_guard lock(world_->mutex);
+    if (world_->failure) raise(*world_->failure);
+  }
+
   void fail(const std::string& why) override {
     const std::lock_guard lock(world_->mutex);
     world_->set_failure({rank_, str("rank ", rank_, " of ", size(), " failed: ", why)});

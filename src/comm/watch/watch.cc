@@ -112,6 +112,11 @@ void Watch::end(WatchedCall& call) {
   if (late_ && late_->call == &call) late_.reset();  // it came after all
 }
 
+void Watch::check() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) raise_failure(*failure_);
+}
+
 void Watch::fail(RankFailure failure) {
   {
     const std::lock_guard lock(mutex_);

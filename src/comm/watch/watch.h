@@ -57,6 +57,8 @@ class Watch {
   void begin(WatchedCall& call);
   void end(WatchedCall& call);
 
+  // Throws the failure if there is one. Any thread.
+  void check();
   // The first failure counts. Any thread.
   void fail(RankFailure failure);
   // Throws the failure that broke the connection to a rank, which may be about another one; if none

@@ -1,0 +1,285 @@
+// Collectives on values of a device by messages from device to device: what they do with values of
+// the host. Ranks that are late, differ or fail are named, and no device is waited for in vain.
+#include "comm/device_steps.h"
+
+#include <cstring>
+#include <deque>
+
+#include "comm/device_arrays.h"
+#include "comm/local_ranks.h"
+#include "support/expect_error.h"
+
+namespace rl {
+namespace {
+
+using comm::Group;
+
+constexpr int64_t kShortNs = 300 * 1000000;
+
+// What goes wrong with the messages of a rank.
+struct Faults {
+  bool joining = false, exchange = false;  // an Error
+  bool never_complete = false;
+};
+
+// Devices that are as late as they may be: everything runs in complete(). Messages go over
+// transports of their own.
+class FakeMessages final : public DeviceMessages {
+ public:
+  FakeMessages(std::shared_ptr<Transport> way, const Faults& faults)
+      : way_(std::move(way)), faults_(faults), scratch_(kSlotBytes * 3) {}
+
+  uint64_t id_bytes() const override { return kId.size(); }
+  std::vector<std::byte> make_id() override {
+    EXPECT_EQ(way_->rank(), 0);
+    const auto bytes = std::as_bytes(std::span(kId));
+    return {bytes.begin(), bytes.end()};
+  }
+  void join(const Place& place, StillThere still_there) override {
+    EXPECT_EQ(place.rank, way_->rank());
+    EXPECT_EQ(place.size, way_->size());
+    EXPECT_EQ(std::memcmp(place.id.data(), kId.data(), kId.size()), 0);
+    still_there();
+    if (faults_.joining) throw Error(Code::kNotInBuild, "there is no such library");
+  }
+
+  void begin() override { EXPECT_TRUE(work_.empty()); }
+  void exchange(std::span<const Outgoing> out, std::span<const Incoming> in,
+                StillThere still_there) override {
+    still_there();
+    if (faults_.exchange) throw Error(Code::kIo, "the cable is out");
+    work_.push_back([this, sent = std::vector<Outgoing>(out.begin(), out.end()),
+                     received = std::vector<Incoming>(in.begin(), in.end())] {
+      way_->exchange({0, "bytes", sent, received, -1});
+    });
+  }
+  std::span<std::byte> scratch() const override { return scratch_; }
+  void reduce(Reduction reduction, uint64_t slot_bytes, const Values& out) override {
+    EXPECT_EQ(out.space, MemorySpace::kDevice);
+    work_.push_back([=, this] { reduce_now(reduction, slot_bytes, out); });
+  }
+  void complete(StillThere still_there) override {
+    while (faults_.never_complete) still_there();
+    for (; !work_.empty(); work_.pop_front()) work_.front()();
+  }
+
+  static constexpr uint64_t kSlotBytes = 256;
+
+ private:
+  static constexpr std::string_view kId = "those who meet";
+
+  std::vector<std::byte> host_bytes(const std::byte* device, uint64_t bytes) const {
+    std::vector<std::byte> out(device, device + bytes);
+    for (std::byte& b : out) b = ~b;
+    return out;
+  }
+  void reduce_now(Reduction reduction, uint64_t slot_bytes, Values out) {
+    std::vector<std::vector<std::byte>> parts;
+    const std::byte* slot = scratch_.data();
+    for (int r = 0; r < way_->size(); ++r) {
+      parts.push_back(host_bytes(r == way_->rank() ? out.data : slot, out.bytes()));
+      if (r != way_->rank()) slot += slot_bytes;
+    }
+    std::vector<const std::byte*> addresses;
+    for (const auto& part : parts) addresses.push_back(part.data());
+    reduce_in_rank_order(reduction, addresses, out);
+    for (std::byte& b : out.span()) b = ~b;
+  }
+
+  const std::shared_ptr<Transport> way_;
+  const Faults faults_;
+  mutable std::vector<std::byte> scratch_;
+  std::deque<std::function<void()>> work_;
+};
+
+struct Ranks {
+  Backend backend = local_backend;
+  int64_t timeout_ns = kLongNs;
+  std::function<Faults(int rank)> faults = [](int) { return Faults(); };
+
+  std::vector<std::exception_ptr> attempt(int size, const std::function<void(Group&)>& body) const {
+    const TransportOf ways = copying_backend(size);
+    return try_ranks(backend, size, [&](std::shared_ptr<Transport> transport) {
+      GroupOptions options{.timeout_ns = timeout_ns};
+      const int rank = transport->rank();
+      options.device = std::make_shared<FakeMessages>(ways(rank), faults(rank));
+      Group group(std::move(transport), options);
+      body(group);
+    });
+  }
+  void run(int size, const std::function<void(Group&)>& body) const {
+    for (const std::exception_ptr& thrown : attempt(size, body))
+      if (thrown != nullptr) std::rethrow_exception(thrown);
+  }
+};
+
+Code code_of(const std::exception_ptr& thrown) {
+  try {
+    if (thrown != nullptr) std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    return error.code;
+  }
+  return Code::kOk;
+}
+
+void all_reduce_on_device(Group& group) {
+  DeviceArray<float> values(values_at<float>(group.rank(), 4));
+  group.all_reduce(values.values());
+}
+
+template <typename T>
+void expect_collectives(Group& group, uint64_t count) {
+  const auto same = [&](const std::function<void(const Values&)>& call) {
+    expect_same<T>(group, count, call);
+  };
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>) {
+    same([&](const Values& v) { group.all_reduce(v); });
+    same([&](const Values& v) { group.all_reduce(v, Reduction::kMax); });
+    same([&](const Values& v) { group.reduce_scatter(v); });
+    same([&](const Values& v) { group.start_all_reduce(v).wait(); });
+  }
+  same([&](const Values& v) { group.all_gather(v); });
+  for (int root = 0; root < group.size(); ++root)
+    same([&](const Values& v) { group.broadcast(v, root); });
+}
+
+template <typename T>
+class DeviceCollectives : public ::testing::Test {};
+using Types = ::testing::Types<float, bf16, int32_t, int64_t, std::byte>;
+TYPED_TEST_SUITE(DeviceCollectives, Types);
+
+TYPED_TEST(DeviceCollectives, HaveTheBitsOfTheHosts) {
+  for (const Backend& backend : {Backend(local_backend), Backend(copying_backend)}) {
+    for (int size = 1; size <= 4; ++size) {
+      Ranks{.backend = backend}.run(size, [](Group& group) {
+        for (const uint64_t count : kCounts) expect_collectives<TypeParam>(group, count);
+      });
+    }
+  }
+}
+
+TEST(DevicePieces, MayBeOfAnySize) {
+  Ranks().run(4, [](Group& group) {
+    const uint64_t count = kUneven.count();
+    const auto same = [&](const std::function<void(const Values&)>& call) {
+      expect_same<float>(group, count, call);
+      expect_same<bf16>(group, count, call);
+    };
+    same([&](const Values& v) { group.reduce_scatter(v, kUneven); });
+    same([&](const Values& v) { group.all_gather(v, kUneven); });
+    same([&](const Values& v) {
+      StartedCall sum = group.start_reduce_scatter(v, kUneven);
+      StartedCall all = group.start_all_gather(v, kUneven);
+      sum.wait();
+      all.wait();
+    });
+  });
+}
+
+TEST(DeviceMessages, GoFromRankToRankWithoutTheOthers) {
+  Ranks().run(3, [](Group& group) {
+    if (group.rank() == 1) return;
+    for (const uint64_t count : kCounts) {
+      DeviceArray<float> values(values_at<float>(group.rank(), count));
+      if (group.rank() == 0) {
+        group.send(values.const_values(), 2);
+      } else {
+        group.receive(values.values(), 0);
+      }
+      EXPECT_TRUE(same_bits(values.host(), values_at<float>(0, count))) << count;
+    }
+  });
+}
+
+TEST(DeviceCalls, OfOtherKindsAreRefused) {
+  Ranks().run(2, [](Group& group) {
+    DeviceArray<int32_t> whole(values_at<int32_t>(0, 4));
+    DeviceArray<float> from(values_at<float>(0, 4)), to(values_at<float>(0, 4));
+    const Error error = expect_error(Code::kUnsupported, [&] { group.all_reduce(whole.values()); });
+    EXPECT_TRUE(contains(error.message, "int32")) << error.message;
+    expect_error(Code::kUnsupported, [&] { group.all_to_all(from.const_values(), to.values()); });
+    expect_error(Code::kUnsupported, [&] { group.shift(from.const_values(), to.values()); });
+    expect_same<float>(group, 4, [&](const Values& v) { group.all_reduce(v); });
+  });
+}
+
+// Rank 1 has more values, or values of the host.
+TEST(DeviceCalls, ThatDifferNameBothEnds) {
+  const auto larger = Ranks().attempt(2, [](Group& group) {
+    DeviceArray<float> values(values_at<float>(0, group.rank() == 1 ? 8 : 4));
+    group.broadcast(values.values(), 0);
+  });
+  const auto of_host = Ranks().attempt(2, [](Group& group) {
+    std::vector<float> host(4);
+    DeviceArray<float> device(host);
+    group.all_reduce(group.rank() == 1 ? of(host) : device.values());
+  });
+  for (const auto& thrown : {larger[0], larger[1], of_host[0], of_host[1]}) {
+    ASSERT_NE(thrown, nullptr);
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const RankError& error) {
+      EXPECT_TRUE(contains(error.message, "bytes")) << error.message;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code, Code::kIncompatible) << error.message;
+    }
+  }
+}
+
+TEST(DeviceCalls, NameARankThatDoesNotCome) {
+  const auto thrown = Ranks{.timeout_ns = kShortNs}.attempt(3, [](Group& group) {
+    if (group.rank() == 2) {
+      return std::this_thread::sleep_for(std::chrono::nanoseconds(3 * kShortNs));
+    }
+    all_reduce_on_device(group);
+  });
+  expect_named(thrown, 2);
+}
+
+// Both ends of the messages wait for the device of rank 1.
+TEST(DeviceCalls, EndInTimeWhenADeviceDoesNot) {
+  const Ranks ranks{.timeout_ns = kShortNs,
+                    .faults = [](int) { return Faults{.never_complete = true}; }};
+  const auto thrown = ranks.attempt(2, all_reduce_on_device);
+  for (const std::exception_ptr& each : thrown) {
+    ASSERT_NE(each, nullptr);
+    try {
+      std::rethrow_exception(each);
+    } catch (const RankError& error) {
+      EXPECT_TRUE(contains(error.message, "did not end all_reduce on axis all")) << error.message;
+    }
+  }
+}
+
+// The devices of the others are still busy when rank 1 fails.
+TEST(DeviceCalls, FailOnAllRanksWhenTheDeviceOfOneDoes) {
+  const Ranks ranks{.faults = [](int rank) {
+    return Faults{.exchange = rank == 1, .never_complete = rank != 1};
+  }};
+  const auto thrown = ranks.attempt(3, all_reduce_on_device);
+  expect_named({thrown[0], nullptr, thrown[2]}, 1);
+  EXPECT_EQ(code_of(thrown[1]), Code::kIo);
+}
+
+// Rank 2 * d + t of the run is rank d of the group with index t on the other axis.
+TEST(DeviceGroups, CountTheirRanksFromZero) {
+  const TransportOf ways[] = {copying_backend(2), copying_backend(2)};
+  run_ranks(local_backend, 4, [&](std::shared_ptr<Transport> transport) {
+    const Mesh mesh({.tensor = 2, .data = 2}, 4, transport->rank());
+    const int tensor = transport->rank() % 2, data = transport->rank() / 2;
+    GroupOptions options{.timeout_ns = kLongNs};
+    options.device = std::make_shared<FakeMessages>(ways[tensor](data), Faults());
+    Group group(transport, mesh, Axis::kData, options);
+    for (const uint64_t count : kCounts) expect_collectives<float>(group, count);
+  });
+}
+
+TEST(DeviceGroups, AreMadeOnNoRankWhereOneCannotJoin) {
+  const Ranks ranks{.faults = [](int rank) { return Faults{.joining = rank == 1}; }};
+  const auto thrown = ranks.attempt(2, all_reduce_on_device);
+  EXPECT_EQ(code_of(thrown[1]), Code::kNotInBuild);
+  expect_named({thrown[0], nullptr}, 1);
+}
+
+}  // namespace
+}  // namespace rl
