@@ -1,0 +1,218 @@
+#include "ops/cuda/nccl_messages.h"
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "device/cuda/cuda_calls.h"
+#include "device/cuda/memory_spaces.h"
+#include "device/cuda/nccl_library.h"
+#include "device/cuda/streams.h"
+#include "ops/cuda/cuda_compute.h"
+#include "ops/cuda/kernels/rows/rank_order_kernels.h"
+
+namespace rl::cuda {
+namespace {
+
+// How long a wait looks again at once, and how often after that.
+constexpr int kEagerLooks = 200;
+constexpr std::chrono::microseconds kPause{50};
+constexpr int kLooksAfterAbort = 20000;  // a second
+
+// Calls of this thread that NCCL takes together. One that is left by an error is closed, because
+// the thread may be that of other groups too.
+class OpenGroup {
+ public:
+  OpenGroup(const NcclFunctions& nccl, NcclComm* comm) : nccl_(nccl), comm_(comm) {
+    RL_NCCL(nccl_, comm_, nccl_.GroupStart());
+  }
+  ~OpenGroup() {
+    if (is_open_) static_cast<void>(nccl_.GroupEnd());
+  }
+  OpenGroup(const OpenGroup&) = delete;
+  void close() {
+    is_open_ = false;
+    RL_NCCL(nccl_, comm_, nccl_.GroupEnd());
+  }
+
+ private:
+  const NcclFunctions& nccl_;
+  NcclComm* const comm_;
+  bool is_open_ = true;
+};
+
+class NcclMessages final : public DeviceMessages {
+ public:
+  NcclMessages(CudaCompute& compute, uint64_t scratch_bytes)
+      : compute_(compute),
+        nccl_(find_nccl(nccl_symbols())),
+        stream_(compute.device_index()),
+        done_(compute.device_index()),
+        scratch_source_(memory_of(Space::kScratch, compute.device_index())),
+        scratch_(kArena, scratch_bytes, Touch::kLater, {compute.ledger(), scratch_source_.get()}) {}
+  ~NcclMessages() override { abort(); }
+
+  uint64_t id_bytes() const override { return sizeof(NcclId); }
+  std::vector<std::byte> make_id() override;
+  void join(const Place& place, StillThere still_there) override;
+  void begin() override;
+  void exchange(std::span<const Outgoing> out, std::span<const Incoming> in,
+                StillThere still_there) override;
+  std::span<std::byte> scratch() const override { return scratch_.span(); }
+  void reduce(Reduction reduction, uint64_t slot_bytes, const Values& out) override;
+  void complete(StillThere still_there) override;
+
+ private:
+  // Runs calls of NCCL and CUDA with the device current. An Error ends the communicator.
+  template <typename Calls>
+  void run(const Calls& calls);
+  // Looks until done() says so, or NCCL has met an error.
+  template <typename Done>
+  void wait_until(const Done& done, StillThere still_there);
+  bool has_settled();
+  bool has_ended();
+  // What was enqueued then ends soon, and the values are the caller's again.
+  void abort();
+
+  CudaCompute& compute_;
+  const NcclFunctions nccl_;
+  const Stream stream_;
+  const Event done_;
+  const std::shared_ptr<MemorySource> scratch_source_;
+  const Arena scratch_;
+  NcclComm* comm_ = nullptr;  // null: it has not joined, or was aborted
+  int rank_ = 0, size_ = 1;
+};
+
+std::vector<std::byte> NcclMessages::make_id() {
+  NcclId id;
+  run([&] { RL_NCCL(nccl_, nullptr, nccl_.GetUniqueId(&id)); });
+  const auto bytes = std::as_bytes(std::span(id.bytes));
+  return {bytes.begin(), bytes.end()};
+}
+
+void NcclMessages::join(const Place& place, StillThere still_there) {
+  RL_CHECK(comm_ == nullptr && place.id.size() == sizeof(NcclId));
+  NcclId id;
+  std::memcpy(id.bytes, place.id.data(), sizeof id);
+  rank_ = place.rank;
+  size_ = place.size;
+  NcclConfig config;
+  run([&] {
+    RL_NCCL(nccl_, nullptr, nccl_.CommInitRankConfig(&comm_, size_, id, rank_, &config), "rank ",
+            rank_, " of ", size_, ", device ", compute_.device_index());
+    wait_until([&] { return has_settled(); }, still_there);
+  });
+}
+
+void NcclMessages::begin() { compute_.lead(stream_.get()); }
+
+// One group, so that no order of messages matters.
+void NcclMessages::exchange(std::span<const Outgoing> out, std::span<const Incoming> in,
+                            StillThere still_there) {
+  run([&] {
+    RL_CHECK(comm_ != nullptr);
+    OpenGroup group(nccl_, comm_);
+    for (const Outgoing& each : out) {
+      if (each.bytes.empty()) continue;
+      RL_NCCL(nccl_, comm_,
+              nccl_.Send(each.bytes.data(), each.bytes.size(), NcclType::kUint8, each.to, comm_,
+                         stream_.get()),
+              each.bytes.size(), " bytes to rank ", each.to);
+    }
+    for (const Incoming& each : in) {
+      if (each.bytes.empty()) continue;
+      RL_NCCL(nccl_, comm_,
+              nccl_.Recv(each.bytes.data(), each.bytes.size(), NcclType::kUint8, each.from, comm_,
+                         stream_.get()),
+              each.bytes.size(), " bytes from rank ", each.from);
+    }
+    group.close();
+    wait_until([&] { return has_settled(); }, still_there);
+  });
+}
+
+void NcclMessages::reduce(Reduction reduction, uint64_t slot_bytes, const Values& out) {
+  const Dtype dtype = out.element == Element::kF32 ? Dtype::kF32 : Dtype::kBf16;
+  if (out.element != Element::kF32 && out.element != Element::kBf16) {
+    throw Error(Code::kUnsupported,
+                str("nccl: reductions are of fp32 or bf16, not of ", element_name(out.element)));
+  }
+  run([&] {
+    reduce_ranks(
+        stream_.get(),
+        {scratch_.data(), static_cast<int64_t>(slot_bytes / element_bytes(out.element)), out.data,
+         dtype, rank_, size_, reduction == Reduction::kMax, static_cast<int64_t>(out.count)});
+  });
+}
+
+void NcclMessages::complete(StillThere still_there) {
+  run([&] {
+    done_.record(stream_.get());
+    wait_until([&] { return has_settled() && has_ended(); }, still_there);
+  });
+}
+
+template <typename Calls>
+void NcclMessages::run(const Calls& calls) {
+  compute_.require_device();
+  try {
+    const DeviceScope scope(compute_.device_index());
+    calls();
+  } catch (const Error& error) {
+    if (error.code == Code::kDeviceLost) compute_.lose(error);
+    abort();
+    throw;
+  }
+}
+
+template <typename Done>
+void NcclMessages::wait_until(const Done& done, StillThere still_there) {
+  for (int looks = 0; !done(); ++looks) {
+    still_there();
+    if (looks < kEagerLooks) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
+// Whether the communicator has begun, or has enqueued what it was given. Errors of what runs show
+// here too.
+bool NcclMessages::has_settled() {
+  NcclResult state = NcclResult::kSuccess;
+  RL_NCCL(nccl_, comm_, nccl_.CommGetAsyncError(comm_, &state));
+  RL_NCCL(nccl_, comm_, state);
+  return state == NcclResult::kSuccess;
+}
+
+bool NcclMessages::has_ended() {
+  const cudaError_t status = cudaEventQuery(done_.get());
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // which keeps even this
+    return false;
+  }
+  RL_CUDA(status, "the event after messages of NCCL");
+  return true;
+}
+
+void NcclMessages::abort() {
+  NcclComm* const comm = std::exchange(comm_, nullptr);
+  if (comm == nullptr) return;
+  static_cast<void>(nccl_.CommAbort(comm));
+  for (int looks = 0; looks < kLooksAfterAbort; ++looks) {
+    if (cudaStreamQuery(stream_.get()) != cudaErrorNotReady) return;
+    static_cast<void>(cudaGetLastError());
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<DeviceMessages> nccl_messages(Compute& compute, uint64_t scratch_bytes) {
+  return std::make_shared<NcclMessages>(cuda_of(compute), scratch_bytes);
+}
+
+}  // namespace rl::cuda
