@@ -75,7 +75,8 @@
  *
  * Side effects. librl never prints, aborts, exits, reads the environment or changes the locale. It
  * opens only the files named by options and arguments, and no network connections, apart from those
- * to the other processes of a run with comm.backend = gloo.
+ * to the other processes of a run with comm.backend = gloo or nccl. NCCL reads variables of its own
+ * from the environment, and prints if they say so.
  *
  * Numerics. A token's log-prob does not depend on batch, packing, prefill chunks or the number of
  * threads, and the one stored at sampling equals the trainer's bit for bit while the weights are
@@ -668,8 +669,9 @@ RL_API rl_status rl_runtime_get_info(const rl_runtime* runtime, rl_runtime_info*
  * RL_UNSUPPORTED, with the key parallel.zero_stage, are rl_model_weight for a matrix of a layer,
  * rl_model_set_weights, and level 2 of rl_engine_sleep.
  *
- * With comm.backend = gloo each rank is a process: it creates its runtime with a comm.rank of its
- * own, which returns when all have met at comm.rendezvous, and there is no rl_runtime_create_rank.
+ * With comm.backend = gloo or nccl each rank is a process: it creates its runtime with a comm.rank
+ * of its own, which returns when all have met at comm.rendezvous, and there is no
+ * rl_runtime_create_rank.
  * With comm.backend = host there is none either: each rank creates its runtime with a transport of
  * its own (rl_host), which says which rank it is.
  */

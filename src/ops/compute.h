@@ -18,6 +18,8 @@
 
 namespace rl {
 
+class DeviceMessages;  // comm/device_messages.h
+
 // What every device says of itself.
 struct ComputeTraits {
   const Device& device;
@@ -54,6 +56,10 @@ class Compute {
   virtual void complete() {}
   // Whether the bytes are memory of the device, if it has memory of its own. Any thread.
   virtual bool has_bytes(const void*, uint64_t) { return false; }
+  // Messages from this device to others of its kind, for one group of ranks, which ends before the
+  // Compute does. Error(kUnsupported) if the device has none, kNotInBuild if what they need is not
+  // installed.
+  virtual std::shared_ptr<DeviceMessages> make_messages();
 
  protected:
   Compute(const OpTable& ops, const ComputeTraits& traits);

@@ -905,15 +905,15 @@ constexpr OptionCondition kConditions_checkpoint_resume_and_checkpoint_dir[] = {
 };
 constexpr OptionCondition kConditions_comm_backend_and_comm_rendezvous[] = {
     {"comm.backend", OptionCondition::kIs,
-     "gloo", "", ""},
+     "nccl", "", ""},
     {"comm.rendezvous", OptionCondition::kIs,
      "", "", ""},
 };
-constexpr OptionCondition kConditions_comm_backend_and_parallel_context[] = {
+constexpr OptionCondition kConditions_comm_backend_and_comm_rendezvous_2[] = {
     {"comm.backend", OptionCondition::kIs,
-     "nccl", "", ""},
-    {"parallel.context", OptionCondition::kIsNot,
-     "1", "", ""},
+     "gloo", "", ""},
+    {"comm.rendezvous", OptionCondition::kIs,
+     "", "", ""},
 };
 constexpr OptionCondition kConditions_comm_backend_and_parallel_data[] = {
     {"comm.backend", OptionCondition::kChanged,
@@ -927,23 +927,11 @@ constexpr OptionCondition kConditions_comm_backend_and_parallel_data[] = {
     {"parallel.pipeline", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_comm_backend_and_parallel_data_2[] = {
+constexpr OptionCondition kConditions_comm_backend_and_runtime_device[] = {
     {"comm.backend", OptionCondition::kIs,
      "nccl", "", ""},
-    {"parallel.data", OptionCondition::kIsNot,
-     "1", "", ""},
-};
-constexpr OptionCondition kConditions_comm_backend_and_parallel_pipeline[] = {
-    {"comm.backend", OptionCondition::kIs,
-     "nccl", "", ""},
-    {"parallel.pipeline", OptionCondition::kIsNot,
-     "1", "", ""},
-};
-constexpr OptionCondition kConditions_comm_backend_and_parallel_tensor[] = {
-    {"comm.backend", OptionCondition::kIs,
-     "nccl", "", ""},
-    {"parallel.tensor", OptionCondition::kIsNot,
-     "1", "", ""},
+    {"runtime.device", OptionCondition::kIsNot,
+     "cuda", "", ""},
 };
 constexpr OptionCondition kConditions_comm_memory_check_and_parallel_data[] = {
     {"comm.memory_check", OptionCondition::kChanged,
@@ -968,12 +956,16 @@ constexpr OptionCondition kConditions_comm_rank_and_comm_backend[] = {
      "", "", ""},
     {"comm.backend", OptionCondition::kIsNot,
      "gloo", "", ""},
+    {"comm.backend", OptionCondition::kIsNot,
+     "nccl", "", ""},
 };
 constexpr OptionCondition kConditions_comm_rendezvous_and_comm_backend[] = {
     {"comm.rendezvous", OptionCondition::kChanged,
      "", "", ""},
     {"comm.backend", OptionCondition::kIsNot,
      "gloo", "", ""},
+    {"comm.backend", OptionCondition::kIsNot,
+     "nccl", "", ""},
 };
 constexpr OptionCondition kConditions_comm_timeout_ns_and_parallel_data[] = {
     {"comm.timeout_ns", OptionCondition::kChanged,
@@ -3026,26 +3018,17 @@ constexpr OptionRule kRules[] = {
      "checkpoint.resume = auto needs checkpoint.dir, which is empty"},
     {"comm.backend", "comm.rendezvous",
      kConditions_comm_backend_and_comm_rendezvous, 2,
+     "comm.backend = nccl needs comm.rendezvous, where its processes meet"},
+    {"comm.backend", "comm.rendezvous",
+     kConditions_comm_backend_and_comm_rendezvous_2, 2,
      "comm.backend = gloo needs comm.rendezvous, where its processes meet"},
-    {"comm.backend", "parallel.context",
-     kConditions_comm_backend_and_parallel_context, 2,
-     "comm.backend is nccl, but the parallel.context = {parallel.context} ranks exchange through "
-     "the memory of the host in this build, which local, gloo and host do"},
     {"comm.backend", "parallel.data",
      kConditions_comm_backend_and_parallel_data, 5,
      "comm.backend = {comm.backend} has no effect while parallel.data is {parallel.data}"},
-    {"comm.backend", "parallel.data",
-     kConditions_comm_backend_and_parallel_data_2, 2,
-     "comm.backend is nccl, but the parallel.data = {parallel.data} ranks exchange through the "
-     "memory of the host in this build, which local, gloo and host do"},
-    {"comm.backend", "parallel.pipeline",
-     kConditions_comm_backend_and_parallel_pipeline, 2,
-     "comm.backend is nccl, but the parallel.pipeline = {parallel.pipeline} ranks exchange "
-     "through the memory of the host in this build, which local, gloo and host do"},
-    {"comm.backend", "parallel.tensor",
-     kConditions_comm_backend_and_parallel_tensor, 2,
-     "comm.backend is nccl, but the parallel.tensor = {parallel.tensor} ranks exchange through "
-     "the memory of the host in this build, which local, gloo and host do"},
+    {"comm.backend", "runtime.device",
+     kConditions_comm_backend_and_runtime_device, 2,
+     "comm.backend is nccl, whose ranks exchange values of GPUs, but runtime.device is "
+     "{runtime.device}"},
     {"comm.memory_check", "parallel.data",
      kConditions_comm_memory_check_and_parallel_data, 5,
      "comm.memory_check = {comm.memory_check} has no effect while parallel.data is "
@@ -3055,10 +3038,10 @@ constexpr OptionRule kRules[] = {
      "comm.memory_check_threshold_bytes = {comm.memory_check_threshold_bytes} has no effect "
      "while comm.memory_check is {comm.memory_check}"},
     {"comm.rank", "comm.backend",
-     kConditions_comm_rank_and_comm_backend, 2,
+     kConditions_comm_rank_and_comm_backend, 3,
      "comm.rank = {comm.rank} has no effect while comm.backend is {comm.backend}"},
     {"comm.rendezvous", "comm.backend",
-     kConditions_comm_rendezvous_and_comm_backend, 2,
+     kConditions_comm_rendezvous_and_comm_backend, 3,
      "comm.rendezvous = {comm.rendezvous} has no effect while comm.backend is {comm.backend}"},
     {"comm.timeout_ns", "parallel.data",
      kConditions_comm_timeout_ns_and_parallel_data, 5,

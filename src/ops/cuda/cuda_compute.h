@@ -43,6 +43,7 @@ class CudaCompute final : public Compute {
   void lead(void* stream) override;
   void complete() override;
   bool has_bytes(const void* data, uint64_t bytes) override;
+  std::shared_ptr<DeviceMessages> make_messages() override;
 
   // Error(kDeviceLost), with the first fault, once a fault has ended the device for this process.
   // Then only destruction works. Any thread.

@@ -211,6 +211,8 @@ void NcclMessages::abort() {
 
 }  // namespace
 
+std::shared_ptr<DeviceMessages> CudaCompute::make_messages() { return nccl_messages(*this); }
+
 std::shared_ptr<DeviceMessages> nccl_messages(Compute& compute, uint64_t scratch_bytes) {
   return std::make_shared<NcclMessages>(cuda_of(compute), scratch_bytes);
 }

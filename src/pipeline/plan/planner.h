@@ -122,6 +122,7 @@ class Planner {
   const EngineOptions& engine() const { return engine_; }
 
  private:
+  void add_exchange();
   void add(const char* role, const char* name, uint64_t bytes);
   void add_second_copy();
   void add_rollout_weights(const ModelConfig& whole);

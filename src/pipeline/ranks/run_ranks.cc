@@ -42,6 +42,7 @@ RunRanks::RunRanks(std::shared_ptr<Transport> transport, const Sizes& given,
   data_.emplace(transport_, batch, Axis::kData, of_batch);
   GroupOptions options = of_batch;
   options.staging = nullptr;
+  options.device = nullptr;
   if (sizes.context > 1) context_.emplace(transport_, mesh, Axis::kContext, options);
   if (sizes.tensor > 1) {
     tensor_.emplace(transport_, mesh, Axis::kTensor, options);

@@ -40,8 +40,8 @@ class RunRanks {
     MeshSizes mesh;      // as many ranks as the run has
     int zero_group = 0;  // of those that train on parts of one batch; 0: all
   };
-  // The buffer for values of a device is of those that train on parts of one batch, the only ones
-  // that exchange any.
+  // The way for values of a device is of those that train on parts of one batch, the only ones that
+  // exchange any.
   RunRanks(std::shared_ptr<LocalRun> run, int rank, const Sizes& sizes,
            const GroupOptions& options);
   RunRanks(std::shared_ptr<Transport> transport, const Sizes& sizes, const GroupOptions& options);

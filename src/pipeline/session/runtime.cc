@@ -41,10 +41,22 @@ GroupOptions group_options_of(const CommSettings& settings) {
   return options;
 }
 
-RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int rank,
-                  FileSystem& files, std::shared_ptr<Transport> of_host, Compute& compute) {
+// How values of a device come to other ranks.
+void add_device_values(GroupOptions& options, const CommSettings& settings, Compute& compute) try {
+  if (settings.backend != CommBackend::kNccl) {
+    options.staging = staging_of(compute);
+  } else {
+    options.device = compute.make_messages();
+  }
+} catch (Error& error) {
+  if (error.key.empty() && settings.backend == CommBackend::kNccl) error.key = "comm.backend";
+  throw;
+}
+
+RunRanks ranks_of(const Settings& settings, RuntimeSeams& seams, FileSystem& files,
+                  Compute& compute) {
   const int size = rank_count_of(settings);
-  check_host_ranks(settings, of_host.get(), size);
+  check_host_ranks(settings, seams.host_ranks.get(), size);
   if (size == 1) return {};
   const RunRanks::Sizes sizes{{.tensor = static_cast<int>(settings.parallel.tensor),
                                .context = static_cast<int>(settings.parallel.context),
@@ -52,11 +64,14 @@ RunRanks ranks_of(const Settings& settings, std::shared_ptr<LocalRun> run, int r
                                .pipeline = static_cast<int>(settings.parallel.pipeline)},
                               zero_group_of(settings)};
   GroupOptions options = group_options_of(settings.comm);
-  options.staging = staging_of(compute);
-  if (of_host != nullptr) return {std::move(of_host), sizes, options};
-  if (makes_own_runtimes(settings)) return {join_ranks(settings, files), sizes, options};
-  if (run == nullptr) run = std::make_shared<LocalRun>(size);
-  return {std::move(run), rank, sizes, options};
+  add_device_values(options, settings.comm, compute);
+  if (seams.host_ranks != nullptr) return {std::move(seams.host_ranks), sizes, options};
+  if (makes_own_runtimes(settings)) {
+    if (seams.joined == nullptr) seams.joined = join_ranks(settings, files);
+    return {std::move(seams.joined), sizes, options};
+  }
+  if (seams.run == nullptr) seams.run = std::make_shared<LocalRun>(size);
+  return {std::move(seams.run), seams.rank, sizes, options};
 }
 
 }  // namespace
@@ -89,8 +104,7 @@ Runtime::Runtime(const Settings& settings, RuntimeSeams seams)
                     "depend on its neighbours"))
         .with_key("model.dtype");
   }
-  ranks_ = ranks_of(settings_, std::move(seams.run), seams.rank, fs_, std::move(seams.host_ranks),
-                    *compute_);
+  ranks_ = ranks_of(settings_, seams, fs_, *compute_);
 }
 
 DataRanks Runtime::rollout_ranks() {

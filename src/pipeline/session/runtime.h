@@ -28,6 +28,7 @@ struct RuntimeSeams {
   std::shared_ptr<FileSystem> host_files;
   std::shared_ptr<MemorySource> host_memory;  // of arenas and of tensors that own their memory
   std::shared_ptr<Transport> host_ranks;      // with comm.backend = host, and only then
+  std::shared_ptr<Transport> joined;          // in place of meeting at comm.rendezvous
   FileSystem* fs = nullptr;                   // with host_files null
   const Clock* clock = nullptr;
   std::unique_ptr<Executor> executor;
