@@ -45,14 +45,14 @@ struct BasicValues {
 using Values = BasicValues<std::byte>;
 using ConstValues = BasicValues<const std::byte>;
 
-// Values in the host's memory.
 template <typename T>
-Values values_of(std::span<T> elements) {
-  return {reinterpret_cast<std::byte*>(elements.data()), elements.size(), kElementOf<T>};
+Values values_of(std::span<T> elements, MemorySpace space = MemorySpace::kHost) {
+  return {reinterpret_cast<std::byte*>(elements.data()), elements.size(), kElementOf<T>, space};
 }
 template <typename T>
-ConstValues const_values_of(std::span<const T> elements) {
-  return {reinterpret_cast<const std::byte*>(elements.data()), elements.size(), kElementOf<T>};
+ConstValues const_values_of(std::span<const T> elements, MemorySpace space = MemorySpace::kHost) {
+  return {reinterpret_cast<const std::byte*>(elements.data()), elements.size(), kElementOf<T>,
+          space};
 }
 
 // A contiguous part of some values.

@@ -42,6 +42,7 @@ class Compute {
   // device has no memory of its own (ops/device_floats.h).
   ArenaPlace memory() const { return {traits_.ledger, traits_.device.memory()}; }
   bool has_own_memory() const { return traits_.device.has_own_memory(); }
+  MemorySpace space() const { return has_own_memory() ? MemorySpace::kDevice : MemorySpace::kHost; }
   // Whether a row's bits are independent of its neighbours (contract N1), as a self-check measured.
   virtual bool exact() const = 0;
   // The matrix product's kernel, for build info and errors.

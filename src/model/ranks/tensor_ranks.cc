@@ -32,8 +32,9 @@ void TensorRanks::gather_bytes(std::span<std::byte> pieces) const {
   if (size() > 1 && !pieces.empty()) group_->all_gather(values_of(pieces));
 }
 
-void TensorRanks::gather_bytes(std::span<std::byte> all, const Pieces& pieces) const {
-  if (size() > 1) group_->all_gather(values_of(all), pieces);
+void TensorRanks::gather_bytes(std::span<std::byte> all, const Pieces& pieces,
+                               MemorySpace space) const {
+  if (size() > 1) group_->all_gather(values_of(all, space), pieces);
 }
 
 void TensorRanks::gather_weights(std::span<std::byte> all, const Pieces& pieces) const {
@@ -71,10 +72,10 @@ std::vector<std::string> TensorRanks::gather_texts(const std::string& own) const
 }
 
 // As integers, so that -0 and NaN keep their bits.
-void TensorRanks::merge_bytes(std::span<std::byte> words) const {
+void TensorRanks::merge_bytes(std::span<std::byte> words, MemorySpace space) const {
   if (size() == 1 || words.empty()) return;
   RL_CHECK(words.size() % sizeof(int32_t) == 0);
-  group_->all_reduce({words.data(), words.size() / sizeof(int32_t), Element::kI32});
+  group_->all_reduce({words.data(), words.size() / sizeof(int32_t), Element::kI32, space});
 }
 
 void TensorRanks::reduce_scatter(std::span<float> values, const Pieces& pieces) const {

@@ -54,7 +54,8 @@ class TensorRanks {
   // Each rank has a piece of the bytes, all alike; afterwards every one has all pieces.
   void gather_bytes(std::span<std::byte> pieces) const;
   // The same with pieces of any sizes, which all ranks know.
-  void gather_bytes(std::span<std::byte> all, const Pieces& pieces) const;
+  void gather_bytes(std::span<std::byte> all, const Pieces& pieces,
+                    MemorySpace space = MemorySpace::kHost) const;
   // The same of packed weights.
   void gather_weights(std::span<std::byte> all, const Pieces& pieces) const;
   // Afterwards all ranks have the bytes of the first one.
@@ -64,11 +65,11 @@ class TensorRanks {
   // The text of each rank.
   std::vector<std::string> gather_texts(const std::string& own) const;
   // Words of 32 bits, each of which is 0 on all ranks but one; afterwards all ranks have them all.
-  void merge_bytes(std::span<std::byte> words) const;
+  void merge_bytes(std::span<std::byte> words, MemorySpace space = MemorySpace::kHost) const;
   template <typename T>
-  void merge(std::span<T> values) const {
+  void merge(std::span<T> values, MemorySpace space = MemorySpace::kHost) const {
     static_assert(sizeof(T) % sizeof(int32_t) == 0 && alignof(T) == alignof(int32_t));
-    merge_bytes(std::as_writable_bytes(values));
+    merge_bytes(std::as_writable_bytes(values), space);
   }
   // Afterwards this rank's piece is the sum over the ranks, in their order.
   void reduce_scatter(std::span<float> values, const Pieces& pieces) const;
