@@ -44,11 +44,14 @@ class DeviceMessages {
   // Enqueues messages; both ends know their sizes. Their memory is the device's.
   virtual void exchange(std::span<const Outgoing> out, std::span<const Incoming> in,
                         StillThere still_there) = 0;
+  // Enqueues a copy within the device, beside the messages of this rank.
+  virtual void copy(std::span<const std::byte> from, std::byte* to) = 0;
   // Memory of the device, as much on every rank.
   virtual std::span<std::byte> scratch() const = 0;
   // Enqueues a reduction in rank order, with the bits of reduce_in_rank_order(). `out` has the
   // values of this rank. Those of the others lie in scratch, each of them at a multiple of
-  // slot_bytes, in rank order. Error(kUnsupported) unless they are fp32 or bf16.
+  // slot_bytes, in rank order. Error(kUnsupported) unless they are fp32, bf16 or
+  // int32.
   virtual void reduce(Reduction reduction, uint64_t slot_bytes, const Values& out) = 0;
   // Returns when everything that was enqueued is complete.
   virtual void complete(StillThere still_there) = 0;

@@ -106,6 +106,10 @@ void DeviceSteps::exchange(const Exchange& step) {
               [&] { group_.messages->exchange(out, in, [&] { require_ranks(call_of(step)); }); });
 }
 
+void DeviceSteps::copy(std::span<const std::byte> from, std::byte* to) {
+  run_or_fail(*group_.transport, [&] { group_.messages->copy(from, to); });
+}
+
 uint64_t DeviceSteps::slot_bytes() const {
   const uint64_t others = std::max<uint64_t>(1, group_.ranks.size() - 1);
   return group_.messages->scratch().size() / others / kSlotAlignment * kSlotAlignment;

@@ -36,6 +36,8 @@ class DeviceSteps {
   void begin(const Exchange& first);
   // Messages of the host's numbering; their memory is the device's. Complete after end().
   void exchange(const Exchange& step);
+  // Within the device.
+  void copy(std::span<const std::byte> from, std::byte* to);
   // What others sent to slots, in the group's order, is reduced with the values of this rank.
   uint64_t slot_bytes() const;
   std::byte* slots() const { return group_.messages->scratch().data(); }

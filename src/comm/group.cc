@@ -46,17 +46,6 @@ void require_array(const BasicValues<Byte>& values, const char* call) {
   }
 }
 
-[[noreturn]] void refuse_device(const char* call) {
-  throw Error(Code::kUnsupported, str(call, ": the backend reaches the host's memory alone"));
-}
-
-// Of calls with two arrays.
-template <typename Byte>
-void require_host_values(const BasicValues<Byte>& values, const char* call) {
-  if (values.space != MemorySpace::kHost) refuse_device(call);
-  require_array(values, call);
-}
-
 template <typename Byte>
 void require_pieces(const BasicValues<Byte>& values, const Pieces& pieces, int size) {
   RL_CHECK(pieces.parts() == size && pieces.count() == values.count);
@@ -70,32 +59,22 @@ uint64_t bytes_of(const std::vector<Message>& messages) {
   return sum;
 }
 
-void require_apart(const ConstValues& from, const Values& to, const char* call) {
-  if (from.data >= to.data + to.bytes() || to.data >= from.data + from.bytes()) return;
-  throw Error(Code::kInvalidArgument, str(call, ": the two arrays overlap"));
-}
-
 Piece all_of(uint64_t count) { return {0, count}; }
-
-// What a rank has from the others when each has given its piece.
-std::vector<Piece> others_of(uint64_t count, Piece own) {
-  return {{0, own.begin}, {own.end, count}};
-}
 
 }  // namespace
 
 // One call of a collective: its name for errors, its deadline and the messages of a step.
 class Group::Call {
  public:
-  Call(Group& group, const TrafficCounter::Kind& kind, bool on_device)
+  Call(Group& group, const TrafficCounter::Kind& kind, Way way)
       : group_(group),
         kind_(kind),
-        on_device_(on_device),
+        way_(way),
         what_(str(collective_name(kind.call), " on axis ", group.axis_,
-                  on_device ? ", from device to device" : "")),
+                  way == Way::kDevice ? ", from device to device" : "")),
         deadline_ns_(deadline_after(group.options_.timeout_ns)) {}
 
-  bool on_device() const { return on_device_; }
+  Way way() const { return way_; }
 
   void send(int to, std::span<const std::byte> bytes) {
     out_.push_back({group_.ranks_[static_cast<size_t>(to)], bytes});
@@ -105,17 +84,22 @@ class Group::Call {
   }
   // Exchanges the messages of this step.
   void step() {
-    if (on_device_) {
-      step_on_device();
-    } else {
-      group_.transport_->exchange(exchange());
-    }
+    if (way_ == Way::kHost) group_.transport_->exchange(exchange());
+    if (way_ == Way::kStaged) step_in_rounds();
+    if (way_ == Way::kDevice) step_on_device();
     count();
     clear();
   }
+  // What this rank gives to itself, once it has made a step.
+  void copy(std::span<const std::byte> from, std::span<std::byte> to) {
+    if (from.empty()) return;
+    if (way_ == Way::kHost) std::memcpy(to.data(), from.data(), from.size());
+    if (way_ == Way::kStaged) group_.options_.staging->copy(from, to.data());
+    if (way_ == Way::kDevice) group_.device_->copy(from, to.data());
+  }
   // After the last step.
   void end() {
-    if (on_device_) group_.device_->end({group_.channel_, what_, deadline_ns_});
+    if (way_ == Way::kDevice) group_.device_->end({group_.channel_, what_, deadline_ns_});
   }
   // The same, reading them where they are; false if the backend cannot.
   bool step_in_place(const Transport::ReadInPlace& read) {
@@ -126,6 +110,13 @@ class Group::Call {
   }
 
  private:
+  void step_in_rounds() {
+    const int others = std::max(1, group_.size() - 1);
+    group_.options_.staging->exchange(
+        out_, in_, others, [&](std::span<const Outgoing> out, std::span<const Incoming> in) {
+          group_.transport_->exchange({group_.channel_, what_, out, in, deadline_ns_});
+        });
+  }
   void step_on_device() {
     if (!std::exchange(has_begun_, true)) group_.device_->begin(exchange());
     group_.device_->exchange(exchange());
@@ -139,7 +130,7 @@ class Group::Call {
 
   Group& group_;
   const TrafficCounter::Kind kind_;
-  const bool on_device_;
+  const Way way_;
   bool has_begun_ = false;  // on devices
   std::string what_;
   int64_t deadline_ns_;
@@ -188,11 +179,17 @@ uint64_t Group::scratch_bytes(int size, const GroupOptions& options) {
 
 template <typename Byte>
 void Group::require_values(const BasicValues<Byte>& values, const char* call) const {
-  if (values.space != MemorySpace::kHost && !on_device(values.space) &&
-      options_.staging == nullptr) {
-    refuse_device(call);
-  }
+  if (way_of(values.space) == Way::kStaged && options_.staging == nullptr)
+    throw Error(Code::kUnsupported, str(call, ": the backend reaches the host's memory alone"));
   require_array(values, call);
+}
+
+void Group::require_two(const ConstValues& from, const Values& to, const char* call) const {
+  require_values(from, call);
+  require_values(to, call);
+  RL_CHECK(from.space == to.space);
+  if (from.data >= to.data + to.bytes() || to.data >= from.data + from.bytes()) return;
+  throw Error(Code::kInvalidArgument, str(call, ": the two arrays overlap"));
 }
 
 void Group::require_numbers(const Values& values, const char* call) const {
@@ -200,31 +197,29 @@ void Group::require_numbers(const Values& values, const char* call) const {
   const Element element = values.element;
   if (element == Element::kByte)
     throw Error(Code::kUnsupported, str(call, ": reductions are of numbers, not of bytes"));
-  if (!on_device(values.space) || element == Element::kF32 || element == Element::kBf16) return;
-  throw Error(Code::kUnsupported, str(call, ": reductions on devices are of fp32 or bf16, not of ",
-                                      element_name(element)));
+  if (way_of(values.space) != Way::kDevice || element != Element::kI64) return;
+  throw Error(Code::kUnsupported,
+              str(call, ": reductions on devices are of fp32, bf16 or int32, not of ",
+                  element_name(element)));
 }
 
-template <typename Byte, typename Run>
-void Group::in_reach(const BasicValues<Byte>& values, const StagedValues::Touched& touched,
-                     const Run& run) {
-  if (values.space == MemorySpace::kHost || on_device(values.space))
-    return run(values, all_of(values.count));
-  options_.staging->pass(values, touched, run);
+template <typename Run>
+void Group::in_windows(const Values& values, Piece changed, const Run& run) {
+  if (way_of(values.space) != Way::kStaged) return run(values, all_of(values.count));
+  options_.staging->pass(values, changed, run);
 }
 
 Group::Job Group::all_reduce_job(const Values& values, Reduction reduction) {
   require_numbers(values, "all_reduce");
   return {Collective::kAllReduce,
           [this, values, reduction](Call& call) {
-            const Piece all = all_of(values.count);
-            in_reach(values, {{all}, {all}}, [&](const Values& now, Piece) {
+            in_windows(values, all_of(values.count), [&](const Values& now, Piece) {
               const Pieces pieces = even(now);
               reduce_piece(call, {now, pieces, in_rank_order(reduction, now.space)});
               gather_pieces(call, now, pieces);
             });
           },
-          on_device(values.space)};
+          way_of_sums(values.space)};
 }
 
 Group::Job Group::reduce_scatter_job(const Values& values, const Pieces& pieces,
@@ -233,35 +228,28 @@ Group::Job Group::reduce_scatter_job(const Values& values, const Pieces& pieces,
   require_pieces(values, pieces, size());
   return {Collective::kReduceScatter,
           [this, values, pieces, reduction](Call& call) {
-            in_reach(values, {{all_of(values.count)}, {pieces[rank_]}},
-                     [&](const Values& now, Piece window) {
-                       const Pieces within = pieces.within(window);
-                       reduce_piece(call, {now, within, in_rank_order(reduction, now.space)});
-                     });
+            in_windows(values, pieces[rank_], [&](const Values& now, Piece window) {
+              const Pieces within = pieces.within(window);
+              reduce_piece(call, {now, within, in_rank_order(reduction, now.space)});
+            });
           },
-          on_device(values.space)};
+          way_of_sums(values.space)};
 }
 
 Group::Job Group::all_gather_job(const Values& values, const Pieces& pieces) {
   require_values(values, "all_gather");
   require_pieces(values, pieces, size());
   return {Collective::kAllGather,
-          [this, values, pieces](Call& call) {
-            const Piece own = pieces[rank_];
-            in_reach(values, {{own}, others_of(values.count, own)},
-                     [&](const Values& now, Piece window) {
-                       gather_pieces(call, now, pieces.within(window));
-                     });
-          },
-          on_device(values.space)};
+          [this, values, pieces](Call& call) { gather_pieces(call, values, pieces); },
+          way_of(values.space)};
 }
 
 void Group::reduce_piece(Call& call, const Reduce& what) {
-  if (call.on_device() || !reduce_in_place(call, what)) reduce_in_chunks(call, what);
+  if (call.way() == Way::kDevice || !reduce_in_place(call, what)) reduce_in_chunks(call, what);
 }
 
 Group::TakeParts Group::in_rank_order(Reduction reduction, MemorySpace space) {
-  if (on_device(space)) {
+  if (way_of(space) == Way::kDevice) {
     return [this, reduction](std::span<const std::byte* const>, const Values& out) {
       device_->reduce(reduction, out);
     };
@@ -292,7 +280,7 @@ bool Group::reduce_in_place(Call& call, const Reduce& what) {
 
 void Group::reduce_in_chunks(Call& call, const Reduce& what) {
   const Values& values = what.values;
-  const Slots slots = this->slots(call.on_device());
+  const Slots slots = this->slots(call.way());
   const uint64_t chunk = slots.bytes / element_bytes(values.element);
   const Piece own = what.pieces[rank_];
   // All ranks make as many steps as the longest piece needs, at least one.
@@ -317,8 +305,8 @@ void Group::reduce_in_chunks(Call& call, const Reduce& what) {
   }
 }
 
-Group::Slots Group::slots(bool on_device) {
-  if (on_device) return {device_->slots(), device_->slot_bytes()};
+Group::Slots Group::slots(Way way) {
+  if (way == Way::kDevice) return {device_->slots(), device_->slot_bytes()};
   if (scratch_.empty()) scratch_.resize(scratch_bytes(size(), options_));
   return {scratch_.data(), options_.chunk_bytes};
 }
@@ -333,8 +321,6 @@ void Group::gather_pieces(Call& call, const Values& values, const Pieces& pieces
 }
 
 Group::Job Group::all_to_all_job(const ConstValues& from, const Values& to) {
-  require_host_values(from, "all_to_all");
-  require_host_values(to, "all_to_all");
   const auto parts = static_cast<uint64_t>(size());
   if (from.count != to.count || from.element != to.element || from.count % parts != 0) {
     throw Error(
@@ -349,25 +335,22 @@ Group::Job Group::all_to_all_job(const ConstValues& from, const Values& to) {
 Group::Job Group::all_to_all_job(const ConstDividedValues& from, const DividedValues& to) {
   const ConstValues& out = from.values;
   const Values& in = to.values;
-  require_host_values(out, "all_to_all");
-  require_host_values(in, "all_to_all");
+  require_two(out, in, "all_to_all");
   require_pieces(out, from.pieces, size());
   require_pieces(in, to.pieces, size());
   RL_CHECK(from.pieces[rank_].count() == to.pieces[rank_].count());
-  require_apart(out, in, "all_to_all");
-  return {Collective::kAllToAll, [this, from, to](Call& call) {
+  return {Collective::kAllToAll,
+          [this, from, to](Call& call) {
             for (int r = 0; r < size(); ++r) {
-              const std::span<const std::byte> source = part_of(from.values, from.pieces[r]);
-              const std::span<std::byte> target = part_of(to.values, to.pieces[r]);
-              if (r != rank_) {
-                call.send(r, source);
-                call.receive(r, target);
-              } else if (!source.empty()) {
-                std::memcpy(target.data(), source.data(), source.size());
-              }
+              if (r == rank_) continue;
+              call.send(r, part_of(from.values, from.pieces[r]));
+              call.receive(r, part_of(to.values, to.pieces[r]));
             }
             call.step();
-          }};
+            call.copy(part_of(from.values, from.pieces[rank_]),
+                      part_of(to.values, to.pieces[rank_]));
+          },
+          way_of(from.values.space)};
 }
 
 Group::Job Group::broadcast_job(const Values& values, int root) {
@@ -375,57 +358,49 @@ Group::Job Group::broadcast_job(const Values& values, int root) {
   require_rank(root, "broadcast");
   return {Collective::kBroadcast,
           [this, values, root](Call& call) {
-            const std::vector<Piece> all{all_of(values.count)}, none;
             const bool gives = root == rank_;
-            in_reach(values, {gives ? all : none, gives ? none : all},
-                     [&](const Values& now, Piece) {
-                       if (!gives) call.receive(root, now.span());
-                       for (int r = 0; gives && r < size(); ++r) {
-                         if (r != rank_) call.send(r, now.span());
-                       }
-                       call.step();
-                     });
+            if (!gives) call.receive(root, values.span());
+            for (int r = 0; gives && r < size(); ++r) {
+              if (r != rank_) call.send(r, values.span());
+            }
+            call.step();
           },
-          on_device(values.space)};
+          way_of(values.space)};
 }
 
 Group::Job Group::shift_job(const ConstValues& from, const Values& to) {
-  require_host_values(from, "shift");
-  require_host_values(to, "shift");
-  require_apart(from, to, "shift");
+  require_two(from, to, "shift");
   const int next = (rank_ + 1) % size(), before = (rank_ + size() - 1) % size();
   require_other_rank(next, "shift");
-  return {Collective::kMessage, [from, to, next, before](Call& call) {
+  return {Collective::kMessage,
+          [from, to, next, before](Call& call) {
             call.send(next, from.span());
             call.receive(before, to.span());
             call.step();
-          }};
+          },
+          way_of(from.space)};
 }
 
 Group::Job Group::send_job(const ConstValues& values, int to) {
   require_values(values, "send");
   require_other_rank(to, "send");
   return {Collective::kMessage,
-          [this, values, to](Call& call) {
-            in_reach(values, {{all_of(values.count)}, {}}, [&](const auto& now, Piece) {
-              call.send(to, now.span());
-              call.step();
-            });
+          [values, to](Call& call) {
+            call.send(to, values.span());
+            call.step();
           },
-          on_device(values.space)};
+          way_of(values.space)};
 }
 
 Group::Job Group::receive_job(const Values& values, int from) {
   require_values(values, "receive");
   require_other_rank(from, "receive");
   return {Collective::kMessage,
-          [this, values, from](Call& call) {
-            in_reach(values, {{}, {all_of(values.count)}}, [&](const Values& now, Piece) {
-              call.receive(from, now.span());
-              call.step();
-            });
+          [values, from](Call& call) {
+            call.receive(from, values.span());
+            call.step();
           },
-          on_device(values.space)};
+          way_of(values.space)};
 }
 
 void Group::barrier() {
@@ -440,7 +415,7 @@ void Group::barrier() {
 }
 
 void Group::run_as(const Job& job, TrafficUse use, bool started) {
-  Call call(*this, {job.collective, use, started}, job.on_device);
+  Call call(*this, {job.collective, use, started}, job.way);
   run_checked(options_.memory, [&] {
     job.run(call);
     call.end();
@@ -467,10 +442,14 @@ void Group::reduce_scatter(const Values& values, const Pieces& pieces, Reduction
   run(reduce_scatter_job(values, pieces, reduction));
 }
 void Group::scatter_chunks(const Values& values, const Pieces& pieces, const TakeParts& take) {
-  require_host_values(values, "reduce_scatter");
+  require_values(values, "reduce_scatter");
   require_pieces(values, pieces, size());
+  if (way_of(values.space) == Way::kDevice)
+    throw Error(Code::kUnsupported, "reduce_scatter: what a callback adds up is the host's");
   run({Collective::kReduceScatter, [&](Call& call) {
-         reduce_in_chunks(call, {values, pieces, take});
+         in_windows(values, pieces[rank_], [&](const Values& now, Piece window) {
+           reduce_in_chunks(call, {now, pieces.within(window), take});
+         });
        }});
 }
 void Group::all_gather(const Values& values) { run(all_gather_job(values, even(values))); }

@@ -3,10 +3,10 @@
 //
 // Reductions have one order (comm/rank_order.h). A call ends within the group's timeout, with a
 // result or with an error that names the rank at fault; see Transport for what follows a failure.
-// A Transport reaches the host's memory alone. In calls with one array, values of a device go from
-// device to device where GroupOptions has messages of devices (comm/device_steps.h), or else pass
-// through a buffer in the host's memory where it has one (comm/staged_values.h); the bits are the
-// same. Error(kUnsupported) for those of a device in other calls, and in a group with neither.
+// A Transport reaches the host's memory alone. Values of a device go from device to device where
+// GroupOptions has messages of devices (comm/device_steps.h), or else pass through a buffer in the
+// host's memory where it has one (comm/staged_values.h); the bits are the same. Error(kUnsupported)
+// in a group with neither. The arrays of one call are in one memory.
 //
 // A collective is called, or started and later waited for. Both have the same bits. Those of a
 // group run in the order of their calls and starts: a call begins when what was started before it
@@ -46,6 +46,8 @@ struct GroupOptions {
     return out;
   }
 };
+// Makes the options of each group of a rank, because what it has for values of a device is its own.
+using MakeGroupOptions = std::function<GroupOptions()>;
 
 // A namespace of its own, because data/sample.h has groups of samples.
 namespace comm {
@@ -87,7 +89,8 @@ class Group {
                       Reduction reduction = Reduction::kSum);
   void all_gather(const Values& values, const Pieces& pieces);
   // In place of a reduction: called for each chunk of this rank's piece, in order, with what rank r
-  // has of it in parts[r]. `out` is the chunk, which is parts[rank()] too, and may be written.
+  // has of it in parts[r]. `out` is the chunk, which is parts[rank()] too, and may be written. Both
+  // are memory of the host. Error(kUnsupported) for values that go from device to device.
   using TakeParts = std::function<void(std::span<const std::byte* const> parts, const Values& out)>;
   void scatter_chunks(const Values& values, const Pieces& pieces, const TakeParts& take);
   // Piece r of `from` goes to piece rank() of `to` at rank r. Error(kInvalidArgument) unless both
@@ -125,11 +128,21 @@ class Group {
   Group(std::shared_ptr<Transport> transport, std::vector<int> ranks, std::string axis,
         GroupOptions options);
   class Call;
+  // How messages go whose bytes are in a memory space.
+  enum class Way : uint8_t {
+    kHost,    // by the Transport
+    kStaged,  // the same, through a buffer in the host's memory
+    kDevice,  // from device to device
+  };
+  Way way_of(MemorySpace space) const {
+    if (space == MemorySpace::kHost) return Way::kHost;
+    return device_ != nullptr ? Way::kDevice : Way::kStaged;
+  }
   // A collective whose arguments have been checked, and what is to run.
   struct Job {
     Collective collective;
     std::function<void(Call&)> run;
-    bool on_device = false;  // its messages go from device to device
+    Way way = Way::kHost;
   };
   Job all_reduce_job(const Values& values, Reduction reduction);
   Job reduce_scatter_job(const Values& values, const Pieces& pieces, Reduction reduction);
@@ -162,20 +175,20 @@ class Group {
     std::byte* data;
     uint64_t bytes;  // of each
   };
-  Slots slots(bool on_device);
+  Slots slots(Way way);
   void gather_pieces(Call& call, const Values& values, const Pieces& pieces);
-  // Whether messages with these values go from device to device.
-  bool on_device(MemorySpace space) const {
-    return space != MemorySpace::kHost && device_ != nullptr;
+  // Calls run(values, their places) once or, where values of a device are added up in the host's
+  // memory, with values of the host for each window of them. changed: what run() changes.
+  template <typename Run>
+  void in_windows(const Values& values, Piece changed, const Run& run);
+  // How messages go that in_windows() leads to.
+  Way way_of_sums(MemorySpace space) const {
+    return way_of(space) == Way::kDevice ? Way::kDevice : Way::kHost;
   }
-  // Calls run(values, their places) once, or with values of the host for each window of those of a
-  // device that pass through its memory.
-  template <typename Byte, typename Run>
-  void in_reach(const BasicValues<Byte>& values, const StagedValues::Touched& touched,
-                const Run& run);
-  // Error(kInvalidArgument) and, for values that in_reach() has no way to, Error(kUnsupported).
+  // Error(kInvalidArgument) and, for values that there is no way for, Error(kUnsupported).
   template <typename Byte>
   void require_values(const BasicValues<Byte>& values, const char* call) const;
+  void require_two(const ConstValues& from, const Values& to, const char* call) const;
   void require_numbers(const Values& values, const char* call) const;
   Pieces even(const Values& values) const { return even_pieces(values.count, size()); }
   void require_rank(int rank, const char* call) const;

@@ -1,15 +1,16 @@
 // Values in the memory of a device, for backends that reach the host's alone: they pass through a
-// buffer in the host's memory, window by window. A window has as many values on every rank, so a
-// call of the ranks is as many calls of theirs on values of the host. Sums are in the order of
-// ranks (comm/rank_order.h), so no bit depends on where windows begin.
+// buffer in the host's memory. What is added up there is in the order of ranks (comm/rank_order.h),
+// so no bit depends on how much of the values passes at a time.
 #pragma once
 #include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "comm/transport.h"
 #include "comm/values.h"
 #include "core/arena.h"
 #include "core/error.h"
+#include "core/function_ref.h"
 
 namespace rl {
 
@@ -23,6 +24,7 @@ class DeviceCopies {
   virtual void to_host(const std::byte* device, std::span<std::byte> host) = 0;
   // The host may change its bytes when it returns.
   virtual void to_device(std::span<const std::byte> host, std::byte* device) = 0;
+  virtual void within(std::span<const std::byte> from, std::byte* to) = 0;
 };
 
 // Used by one call at a time.
@@ -38,34 +40,33 @@ class StagedValues {
     RL_CHECK(window_bytes >= 8 && window_bytes % 8 == 0);
   }
 
-  // What a call reads of its values before it begins, and what it has changed when it has ended.
-  struct Touched {
-    std::vector<Piece> read, changed;
-  };
-  // Calls run(host, window) for each window of the values, at least one, with values of the host in
-  // place of those of the window. Of these only what is read has the device's bits.
-  template <typename Byte, typename Run>
-  void pass(const BasicValues<Byte>& values, const Touched& touched, const Run& run) {
+  // For reductions: calls run(host, window) for each window of the values, at least one, with
+  // values of the host that have the device's bits. Afterwards the device has what `changed` has
+  // then. A window has as many values on every rank.
+  template <typename Run>
+  void pass(const Values& values, Piece changed, const Run& run) {
     const uint64_t size = element_bytes(values.element), most = arena_.bytes() / size;
     uint64_t begin = 0;
     do {
       const Piece window{begin, std::min(begin + most, values.count)};
-      for (const Piece& piece : touched.read) {
-        visit_common(piece, window, size, [&](uint64_t at, std::span<std::byte> host) {
-          copies_->to_host(values.data + at, host);
-        });
-      }
+      visit_common({0, values.count}, window, size, [&](uint64_t at, std::span<std::byte> host) {
+        copies_->to_host(values.data + at, host);
+      });
       run(Values{arena_.data(), window.count(), values.element}, window);
-      if constexpr (!std::is_const_v<Byte>) {
-        for (const Piece& piece : touched.changed) {
-          visit_common(piece, window, size, [&](uint64_t at, std::span<std::byte> host) {
-            copies_->to_device(host, values.data + at);
-          });
-        }
-      }
+      visit_common(changed, window, size, [&](uint64_t at, std::span<std::byte> host) {
+        copies_->to_device(host, values.data + at);
+      });
       begin = window.end;
     } while (begin < values.count);
   }
+
+  // One step of messages whose bytes are the device's: `round` exchanges a part of each, from and
+  // to memory of the host, again and again, at least once. most: of the messages that any rank of
+  // the group sends or receives in a step; it decides how long the parts are.
+  using Round = FunctionRef<void(std::span<const Outgoing> out, std::span<const Incoming> in)>;
+  void exchange(std::span<const Outgoing> out, std::span<const Incoming> in, int most, Round round);
+  // Within the device.
+  void copy(std::span<const std::byte> from, std::byte* to) { copies_->within(from, to); }
 
  private:
   // Calls visit(byte of the values, bytes of the buffer) for what the two have in common.
@@ -77,6 +78,8 @@ class StagedValues {
     visit(first * size, arena_.span().subspan(static_cast<size_t>((first - window.begin) * size),
                                               static_cast<size_t>((end - first) * size)));
   }
+
+  class Step;  // of messages
 
   const std::unique_ptr<DeviceCopies> copies_;
   const Arena arena_;

@@ -30,7 +30,7 @@ class BackwardPass {
         n_(batch.rows()),
         hidden_(config_.hidden),
         item_(static_cast<int64_t>(dtype_bytes(compute_.dtype()))),
-        rows_(model.tensor_ranks(), n_, scratch.limits.row_ranks > 1) {
+        rows_(model.tensor_ranks(), n_, scratch.limits.row_ranks > 1, compute_.space()) {
     RL_CHECK(scratch.limits.row_ranks == buffers.limits.row_ranks);
   }
 

@@ -130,7 +130,7 @@ void RolloutWeights::take_parts() {
   }
   if (ranks.size() == 1) return;
   exchange(parts_, ranks.rank(), [&](std::span<std::byte> all, const Pieces& pieces) {
-    ranks.gather_weights(all, pieces);
+    ranks.gather_weights(all, pieces, trained_.compute().space());
   });
 }
 

@@ -97,7 +97,8 @@ class Pass {
         kv_(kv),
         b_(buffers),
         saved_(saved),
-        rows_(model.tensor_ranks(), batch.rows(), buffers.limits.row_ranks > 1),
+        rows_(model.tensor_ranks(), batch.rows(), buffers.limits.row_ranks > 1,
+              model.compute().space()),
         has_partial_blocks_(has_partial_blocks(batch, model.block_size())) {}
 
   void run() {

@@ -55,6 +55,7 @@ class Compute;
   OP(zero_floats, ZeroFloatsArgs)                      \
   OP(copy_bytes, CopyBytesArgs)                        \
   OP(squared_norm, SquaredNormArgs)                    \
+  OP(square_chunk, SquareChunkArgs)                    \
   OP(adamw, AdamwArgs)                                 \
   OP(sample_rows, SampleRowsArgs)                      \
   OP(adamw_bf16, AdamwBf16Args)                        \

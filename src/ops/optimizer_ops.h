@@ -27,6 +27,13 @@ struct SquaredNormArgs {
   double& sum;                   // of squares
 };
 
+// The sum of squares of a chunk whose values are in the memory of the host, with the bits that
+// squared_norm() has for it.
+struct SquareChunkArgs {
+  std::span<const float> values;  // up to kOptimizerChunk
+  double& sum;
+};
+
 struct AdamwArgs {
   const AdamwStep& step;
   float *param, *m, *v;

@@ -1381,17 +1381,19 @@ constexpr OptionCondition kConditions_parallel_context_and_pipeline_mode[] = {
     {"pipeline.role", OptionCondition::kIs,
      "both", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_context_and_runtime_device[] = {
-    {"parallel.context", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"runtime.device", OptionCondition::kIs,
-     "cuda", "", ""},
-};
 constexpr OptionCondition kConditions_parallel_context_kind_and_parallel_context[] = {
     {"parallel.context_kind", OptionCondition::kChanged,
      "", "", ""},
     {"parallel.context", OptionCondition::kIs,
      "1", "", ""},
+};
+constexpr OptionCondition kConditions_parallel_context_kind_and_runtime_device[] = {
+    {"parallel.context", OptionCondition::kIsNot,
+     "1", "", ""},
+    {"parallel.context_kind", OptionCondition::kIsNot,
+     "ulysses", "", ""},
+    {"runtime.device", OptionCondition::kIs,
+     "cuda", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_context_zigzag_and_parallel_context[] = {
     {"parallel.context_zigzag", OptionCondition::kChanged,
@@ -1529,12 +1531,6 @@ constexpr OptionCondition kConditions_parallel_pipeline_and_optimizer_state_dtyp
     {"optimizer.state_dtype", OptionCondition::kIsNot,
      "fp32", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_pipeline_and_runtime_device[] = {
-    {"parallel.pipeline", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"runtime.device", OptionCondition::kIs,
-     "cuda", "", ""},
-};
 constexpr OptionCondition kConditions_parallel_pipeline_and_trainer_activation_offload[] = {
     {"parallel.pipeline", OptionCondition::kIsNot,
      "1", "", ""},
@@ -1595,11 +1591,11 @@ constexpr OptionCondition kConditions_parallel_tensor_and_model_compute_copies[]
     {"model.compute_copies", OptionCondition::kIsNot,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_tensor_and_runtime_device[] = {
-    {"parallel.tensor", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"runtime.device", OptionCondition::kIs,
-     "cuda", "", ""},
+constexpr OptionCondition kConditions_parallel_zero_group_and_comm_backend[] = {
+    {"parallel.zero_group", OptionCondition::kChanged,
+     "", "", ""},
+    {"comm.backend", OptionCondition::kIs,
+     "nccl", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_zero_group_and_parallel_zero_stage[] = {
     {"parallel.zero_group", OptionCondition::kChanged,
@@ -1612,12 +1608,6 @@ constexpr OptionCondition kConditions_parallel_zero_group_and_parallel_zero_stag
      "1", "", ""},
     {"parallel.zero_stage", OptionCondition::kIsNot,
      "0", "", ""},
-};
-constexpr OptionCondition kConditions_parallel_zero_group_and_runtime_device[] = {
-    {"parallel.zero_group", OptionCondition::kChanged,
-     "", "", ""},
-    {"runtime.device", OptionCondition::kIs,
-     "cuda", "", ""},
 };
 constexpr OptionCondition kConditions_parallel_zero_stage_and_eval_weights[] = {
     {"parallel.zero_stage", OptionCondition::kIsNot,
@@ -3292,14 +3282,14 @@ constexpr OptionRule kRules[] = {
      "parallel.context is {parallel.context}, but with pipeline.mode = {pipeline.mode} ranks "
      "that generate while they train would take different batches; a pipeline of pipeline.role = "
      "train has ranks of its own"},
-    {"parallel.context", "runtime.device",
-     kConditions_parallel_context_and_runtime_device, 2,
-     "parallel.context is {parallel.context}, but ranks of runtime.device = cuda cannot gather "
-     "keys and values in this build"},
     {"parallel.context_kind", "parallel.context",
      kConditions_parallel_context_kind_and_parallel_context, 2,
      "parallel.context_kind = {parallel.context_kind} has no effect while parallel.context is "
      "{parallel.context}"},
+    {"parallel.context_kind", "runtime.device",
+     kConditions_parallel_context_kind_and_runtime_device, 3,
+     "parallel.context_kind is {parallel.context_kind}, but on runtime.device = cuda rows that "
+     "ranks divide attend by heads alone in this build; ulysses works"},
     {"parallel.context_zigzag", "parallel.context",
      kConditions_parallel_context_zigzag_and_parallel_context, 2,
      "parallel.context_zigzag = {parallel.context_zigzag} has no effect while parallel.context "
@@ -3392,10 +3382,6 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_pipeline_and_optimizer_state_dtype, 2,
      "optimizer.state_dtype is {optimizer.state_dtype}, but its rounding follows from the place "
      "of a parameter among all, which no stage of parallel.pipeline = {parallel.pipeline} has"},
-    {"parallel.pipeline", "runtime.device",
-     kConditions_parallel_pipeline_and_runtime_device, 2,
-     "parallel.pipeline is {parallel.pipeline}, but stages of runtime.device = cuda cannot "
-     "exchange activations in this build"},
     {"parallel.pipeline", "trainer.activation_offload",
      kConditions_parallel_pipeline_and_trainer_activation_offload, 2,
      "trainer.activation_offload has a place in host memory for one micro-batch, but a stage of "
@@ -3437,10 +3423,10 @@ constexpr OptionRule kRules[] = {
      "parallel.tensor is {parallel.tensor}, but with model.compute_copies = "
      "{model.compute_copies} each rank would choose for itself whether it generates or trains "
      "next; pipelines of pipeline.role = rollout and train do one of the two"},
-    {"parallel.tensor", "runtime.device",
-     kConditions_parallel_tensor_and_runtime_device, 2,
-     "parallel.tensor is {parallel.tensor}, but ranks of runtime.device = cuda cannot add what "
-     "they compute in this build"},
+    {"parallel.zero_group", "comm.backend",
+     kConditions_parallel_zero_group_and_comm_backend, 2,
+     "parallel.zero_group is {parallel.zero_group}, but in this build ranks of comm.backend = "
+     "nccl add up in one group of all; gloo adds over groups"},
     {"parallel.zero_group", "parallel.zero_stage",
      kConditions_parallel_zero_group_and_parallel_zero_stage, 2,
      "parallel.zero_group = {parallel.zero_group} has no effect while parallel.zero_stage is "
@@ -3449,10 +3435,6 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_zero_group_and_parallel_zero_stage_2, 2,
      "parallel.zero_group is 1, so each rank would have everything, but parallel.zero_stage = "
      "{parallel.zero_stage} divides it; set parallel.zero_stage to 0 for that"},
-    {"parallel.zero_group", "runtime.device",
-     kConditions_parallel_zero_group_and_runtime_device, 2,
-     "parallel.zero_group is {parallel.zero_group}, but in this build ranks of runtime.device = "
-     "cuda add up in one group of all"},
     {"parallel.zero_stage", "eval.weights",
      kConditions_parallel_zero_stage_and_eval_weights, 2,
      "eval.weights = ema needs all averages on rank 0, but with parallel.zero_stage = "

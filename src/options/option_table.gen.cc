@@ -263,7 +263,7 @@ constexpr OptionChoice kChoices_comm_backend[] = {
      "Ranks are processes, on one machine or on several, which exchange by TCP. Each makes its "
      "own runtime, and they meet at comm.rendezvous. Needs the plugin librl_gloo.so.N."},
     {"nccl",
-     "As gloo, but gradients and weights go from GPU to GPU by NCCL. Needs libnccl.so.2 too, and "
+     "As gloo, but what ranks compute goes from GPU to GPU by NCCL. Needs libnccl.so.2 too, and "
      "a GPU for each rank."},
     {"host",
      "Each rank is a runtime made with a transport of the host (rl_runtime_create_hosted). The "

@@ -2,6 +2,7 @@
 // that a call which reads or writes them as the host's is wrong.
 #pragma once
 #include "comm/collective_checks.h"
+#include "comm/staged_values.h"
 
 namespace rl {
 
@@ -36,6 +37,20 @@ class DeviceArray {
   std::vector<T> values_;
 };
 
+// The way between such arrays and the memory of the host.
+class ArrayCopies final : public DeviceCopies {
+ public:
+  void to_host(const std::byte* device, std::span<std::byte> host) override {
+    for (size_t i = 0; i < host.size(); ++i) host[i] = ~device[i];
+  }
+  void to_device(std::span<const std::byte> host, std::byte* device) override {
+    for (size_t i = 0; i < host.size(); ++i) device[i] = ~host[i];
+  }
+  void within(std::span<const std::byte> from, std::byte* to) override {
+    std::ranges::copy(from, to);
+  }
+};
+
 // The same call on values of the host and on those of a device. Of more than two ranks each may
 // have another share of a window than of all values, so what it sends differs.
 template <typename T>
@@ -51,6 +66,59 @@ void expect_same(comm::Group& group, uint64_t count,
   if (group.size() == 2) {
     EXPECT_EQ((group.traffic() - between).total(), (between - before).total());
   }
+}
+
+// The same of calls with two arrays.
+using CallOfTwo = std::function<void(const ConstValues& from, const Values& to)>;
+template <typename T>
+void expect_same_of_two(comm::Group& group, uint64_t count, const CallOfTwo& call) {
+  const std::vector<T> from = values_at<T>(group.rank(), count);
+  std::vector<T> to(from.size());
+  DeviceArray<T> device_from(from), device_to(to);
+  const Traffic before = group.traffic();
+  call(of_const(from), of(to));
+  const Traffic between = group.traffic();
+  call(device_from.const_values(), device_to.values());
+  EXPECT_TRUE(same_bits(device_to.host(), to)) << element_name(kElementOf<T>) << " x " << count;
+  EXPECT_EQ((group.traffic() - between).total(), (between - before).total());
+}
+
+template <typename T>
+void expect_calls_of_two(comm::Group& group, uint64_t count) {
+  const auto size = static_cast<uint64_t>(group.size());
+  const auto same = [&](uint64_t values, const CallOfTwo& call) {
+    expect_same_of_two<T>(group, values, call);
+  };
+  same(count * size, [&](const auto& from, const auto& to) { group.all_to_all(from, to); });
+  same(count * size,
+       [&](const auto& from, const auto& to) { group.start_all_to_all(from, to).wait(); });
+  if (size == 1) return;
+  same(count, [&](const auto& from, const auto& to) { group.shift(from, to); });
+  same(count, [&](const auto& from, const auto& to) { group.start_shift(from, to).wait(); });
+}
+
+// Rank r has (r + 1) * (r' + 1) * 7 - 7 values for rank r'; of two ranks one has none for itself.
+inline void expect_uneven_all_to_all(comm::Group& group) {
+  Pieces pieces{{0}};
+  for (int r = 0; r < group.size(); ++r) {
+    const auto values = static_cast<uint64_t>((group.rank() + 1) * (r + 1) * 7 - 7);
+    pieces.bounds.push_back(pieces.count() + values);
+  }
+  expect_same_of_two<float>(group, pieces.count(), [&](const auto& from, const auto& to) {
+    group.all_to_all({from, pieces}, DividedValues{to, pieces});
+  });
+}
+
+// Rank r gives r + 1 times as many values as rank 0.
+inline void expect_uneven_shift(comm::Group& group, uint64_t of_first) {
+  const auto count = [&](int rank) {
+    return static_cast<uint64_t>(rank % group.size() + 1) * of_first;
+  };
+  const int before = group.rank() + group.size() - 1;
+  const std::vector<float> from = values_at<float>(group.rank(), count(group.rank()));
+  DeviceArray<float> out(from), in(std::vector<float>(count(before)));
+  group.shift(out.const_values(), in.values());
+  EXPECT_TRUE(same_bits(in.host(), values_at<float>(before % group.size(), count(before))));
 }
 
 }  // namespace rl

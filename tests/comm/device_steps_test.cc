@@ -53,6 +53,9 @@ class FakeMessages final : public DeviceMessages {
       way_->exchange({0, "bytes", sent, received, -1});
     });
   }
+  void copy(std::span<const std::byte> from, std::byte* to) override {
+    work_.push_back([=] { std::ranges::copy(from, to); });
+  }
   std::span<std::byte> scratch() const override { return scratch_; }
   void reduce(Reduction reduction, uint64_t slot_bytes, const Values& out) override {
     EXPECT_EQ(out.space, MemorySpace::kDevice);
@@ -132,7 +135,7 @@ void expect_collectives(Group& group, uint64_t count) {
   const auto same = [&](const std::function<void(const Values&)>& call) {
     expect_same<T>(group, count, call);
   };
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>) {
+  if constexpr (!std::is_same_v<T, int64_t> && !std::is_same_v<T, std::byte>) {
     same([&](const Values& v) { group.all_reduce(v); });
     same([&](const Values& v) { group.all_reduce(v, Reduction::kMax); });
     same([&](const Values& v) { group.reduce_scatter(v); });
@@ -141,6 +144,7 @@ void expect_collectives(Group& group, uint64_t count) {
   same([&](const Values& v) { group.all_gather(v); });
   for (int root = 0; root < group.size(); ++root)
     same([&](const Values& v) { group.broadcast(v, root); });
+  expect_calls_of_two<T>(group, count);
 }
 
 template <typename T>
@@ -173,6 +177,8 @@ TEST(DevicePieces, MayBeOfAnySize) {
       sum.wait();
       all.wait();
     });
+    expect_uneven_all_to_all(group);
+    for (const uint64_t many : kCounts) expect_uneven_shift(group, many);
   });
 }
 
@@ -193,12 +199,12 @@ TEST(DeviceMessages, GoFromRankToRankWithoutTheOthers) {
 
 TEST(DeviceCalls, OfOtherKindsAreRefused) {
   Ranks().run(2, [](Group& group) {
-    DeviceArray<int32_t> whole(values_at<int32_t>(0, 4));
-    DeviceArray<float> from(values_at<float>(0, 4)), to(values_at<float>(0, 4));
+    DeviceArray<int64_t> whole(values_at<int64_t>(0, 4));
+    DeviceArray<float> from(values_at<float>(0, 4));
     const Error error = expect_error(Code::kUnsupported, [&] { group.all_reduce(whole.values()); });
-    EXPECT_TRUE(contains(error.message, "int32")) << error.message;
-    expect_error(Code::kUnsupported, [&] { group.all_to_all(from.const_values(), to.values()); });
-    expect_error(Code::kUnsupported, [&] { group.shift(from.const_values(), to.values()); });
+    EXPECT_TRUE(contains(error.message, "not of int64")) << error.message;
+    expect_error(Code::kUnsupported,
+                 [&] { group.scatter_chunks(from.values(), even_pieces(4, 2), [](auto&&...) {}); });
     expect_same<float>(group, 4, [&](const Values& v) { group.all_reduce(v); });
   });
 }

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "comm/collective_checks.h"
+#include "comm/device_arrays.h"
 #include "comm/local_ranks.h"
 #include "support/expect_error.h"
 
@@ -87,6 +87,30 @@ TYPED_TEST(GroupedSums, HaveTheBitsOfOneGroup) {
         });
       }
     }
+  }
+}
+
+// The windows that values of a device pass in begin within chunks.
+TYPED_TEST(GroupedSums, OfADeviceHaveTheSameBits) {
+  using T = TypeParam;
+  constexpr uint64_t kWindowBytes = 640;
+  for (const Sizes sizes : kSizes) {
+    run_ranks(copying_backend, sizes.group * sizes.groups, [&](auto transport) {
+      const int rank = transport->rank();
+      GroupOptions options{kLongNs, kChunk};
+      options.staging =
+          std::make_shared<StagedValues>(std::make_unique<ArrayCopies>(), nullptr, kWindowBytes);
+      GroupedSum sums(transport, mesh_of(sizes, rank), options);
+      for (const uint64_t count : {0u, 1u, 257u, 3001u}) {
+        const std::vector<T> expected = sums_of<T>(sizes.group * sizes.groups, count);
+        DeviceArray<T> all(values_at<T>(rank, count)), own(values_at<T>(rank, count));
+        sums.all_reduce(all.values());
+        EXPECT_TRUE(same_bits(all.host(), expected)) << count;
+        const Pieces pieces = uneven_pieces(count, sizes.group);
+        sums.start_reduce_scatter(own.values(), pieces).wait();
+        expect_own_sums(own.host(), expected, pieces[sums.rank()]);
+      }
+    });
   }
 }
 

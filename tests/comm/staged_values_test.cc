@@ -12,24 +12,11 @@ namespace {
 using comm::Group;
 
 constexpr uint64_t kWindowBytes = 64;
-// Of a device whose bytes are the complement of what they mean, so that a call which reads or
-// writes them without a copy is wrong.
-class FakeDevice final : public DeviceCopies {
- public:
-  void to_host(const std::byte* device, std::span<std::byte> host) override {
-    EXPECT_LE(host.size(), kWindowBytes);
-    for (size_t i = 0; i < host.size(); ++i) host[i] = ~device[i];
-  }
-  void to_device(std::span<const std::byte> host, std::byte* device) override {
-    EXPECT_LE(host.size(), kWindowBytes);
-    for (size_t i = 0; i < host.size(); ++i) device[i] = ~host[i];
-  }
-};
 
 GroupOptions options_with_staging() {
   GroupOptions options{.timeout_ns = kLongNs, .chunk_bytes = 24};
   options.staging =
-      std::make_shared<StagedValues>(std::make_unique<FakeDevice>(), nullptr, kWindowBytes);
+      std::make_shared<StagedValues>(std::make_unique<ArrayCopies>(), nullptr, kWindowBytes);
   return options;
 }
 
@@ -54,6 +41,7 @@ void expect_staged(Group& group, uint64_t count) {
   same([&](const Values& v) { group.all_gather(v); });
   for (int root = 0; root < group.size(); ++root)
     same([&](const Values& v) { group.broadcast(v, root); });
+  expect_calls_of_two<T>(group, count);
 }
 
 template <typename T>
@@ -91,6 +79,30 @@ TEST(StagedPieces, MayBeOfAnySize) {
   }
 }
 
+TEST(StagedPieces, GoAndComeInAnySize) {
+  for (const Backend& backend : {Backend(local_backend), Backend(copying_backend)}) {
+    for (int size = 2; size <= 4; ++size) {
+      run_staged(backend, size, [](Group& group) {
+        expect_uneven_all_to_all(group);
+        for (const uint64_t count : kCounts) expect_uneven_shift(group, count);
+      });
+    }
+  }
+}
+
+// A callback has the host's values, and what it leaves in a rank's piece is the device's.
+TEST(StagedPieces, MayBeTakenByACallback) {
+  run_staged(local_backend, 3, [](Group& group) {
+    for (const uint64_t count : kCounts) {
+      expect_same<float>(group, count, [&](const Values& values) {
+        group.scatter_chunks(values, even_pieces(count, 3), [](auto parts, const Values& out) {
+          reduce_in_rank_order(Reduction::kSum, parts, out);
+        });
+      });
+    }
+  });
+}
+
 TEST(StagedMessages, GoFromRankToRank) {
   for (const Backend& backend : {Backend(local_backend), Backend(copying_backend)}) {
     run_staged(backend, 2, [](Group& group) {
@@ -109,28 +121,24 @@ TEST(StagedMessages, GoFromRankToRank) {
 
 TEST(StagedValues, TheBufferIsInTheLedger) {
   ArenaLedger ledger;
-  const StagedValues staging(std::make_unique<FakeDevice>(), &ledger);
+  const StagedValues staging(std::make_unique<ArrayCopies>(), &ledger);
   ASSERT_EQ(ledger.entries().size(), 1u);
   EXPECT_EQ(ledger.entries()[0].name, StagedValues::kArena);
   EXPECT_EQ(ledger.bytes(), StagedValues::kWindowBytes);
   EXPECT_EQ(ledger.entries()[0].space, MemorySpace::kHost);
 }
 
-TEST(StagedValues, OtherCallsAndOtherGroupsRefuseThem) {
-  run_staged(local_backend, 2, [](Group& group) {
-    DeviceArray<float> from(values_at<float>(0, 4)), to(values_at<float>(0, 4));
-    const Pieces pieces = even_pieces(4, 2);
-    expect_error(Code::kUnsupported, [&] { group.all_to_all(from.const_values(), to.values()); });
-    expect_error(Code::kUnsupported, [&] { group.shift(from.const_values(), to.values()); });
-    expect_error(Code::kUnsupported,
-                 [&] { group.scatter_chunks(from.values(), pieces, [](auto&&...) {}); });
-  });
+TEST(StagedValues, OtherGroupsRefuseThem) {
   run_local_groups(2, [](Group& group) {
     DeviceArray<float> values(values_at<float>(0, 4));
     const Error error =
         expect_error(Code::kUnsupported, [&] { group.all_reduce(values.values()); });
     EXPECT_TRUE(contains(error.message, "the host's memory")) << error.message;
-    expect_error(Code::kUnsupported, [&] { group.send(values.const_values(), 1 - group.rank()); });
+    DeviceArray<float> more(values_at<float>(0, 4));
+    const ConstValues from = more.const_values();
+    expect_error(Code::kUnsupported, [&] { group.send(from, 1 - group.rank()); });
+    expect_error(Code::kUnsupported, [&] { group.all_to_all(from, values.values()); });
+    expect_error(Code::kUnsupported, [&] { group.shift(from, values.values()); });
   });
 }
 

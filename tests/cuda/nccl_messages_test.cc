@@ -93,6 +93,7 @@ TEST_F(NcclMessages, HaveTheBitsOfTheHosts) {
       for (const uint64_t count : kCounts) {
         expect_same_calls<float>(group, count);
         expect_same_calls<bf16>(group, count);
+        expect_same_calls<int32_t>(group, count);
         expect_same_calls<std::byte>(group, count);
       }
     });
@@ -126,6 +127,28 @@ TEST_F(NcclMessages, GoFromRankToRank) {
       EXPECT_TRUE(same_bits(values.read(), values_at<float>(0, 3000)));
     }
   });
+}
+
+TEST_F(NcclMessages, GoFromAllToAllAndInTurn) {
+  constexpr uint64_t kCount = 3000;
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    begin(seed);
+    run(3, [](Group& group, Compute&) {
+      const std::vector<float> mine = values_at<float>(group.rank(), kCount);
+      std::vector<float> exchanged(kCount), shifted(kCount);
+      const DeviceArray<float> from{std::span<const float>(mine)};
+      const DeviceArray<float> all{std::span<const float>(mine)},
+          next{std::span<const float>(mine)};
+      const Values f = on_device(from);
+      const ConstValues out{f.data, f.count, f.element, f.space};
+      group.all_to_all(of_const(mine), of(exchanged));
+      group.shift(of_const(mine), of(shifted));
+      group.all_to_all(out, on_device(all));
+      group.start_shift(out, on_device(next)).wait();
+      EXPECT_TRUE(same_bits(all.read(), exchanged));
+      EXPECT_TRUE(same_bits(next.read(), shifted));
+    });
+  }
 }
 
 // Nothing but the order of streams is between ops and messages: the emulation reports a race where

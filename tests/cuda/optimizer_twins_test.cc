@@ -61,6 +61,21 @@ TEST(OptimizerTwins, AChunkAloneHasTheSameSum) {
   EXPECT_EQ(alone, both[1]);
 }
 
+TEST(OptimizerTwins, AChunkOfTheHostHasTheSameSum) {
+  TwoDevices devices(Dtype::kF32);
+  for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{1000}, kOptimizerChunk}) {
+    const std::vector<float> host = random_values(count, 7);
+    OnBoth<float> values(host);
+    std::vector<double> sums(static_cast<size_t>(num_optimizer_chunks(count)));
+    double sum = -1, of_host = -1, want = -1;
+    squared_norm(devices.gpu(), {DeviceSide()(values), count, sums, sum});
+    square_chunk(devices.gpu(), {host, of_host});
+    square_chunk(devices.reference(), {host, want});
+    EXPECT_EQ(of_host, sum);
+    EXPECT_NEAR(of_host, want, 1e-11 * want);
+  }
+}
+
 // Counts that end inside a block, first elements in the middle of one, and gradients that leave
 // most moments of a block denormal.
 constexpr RoundingKey kRounding = {{0x12345678u, 0x9abcdef0u}, 3, 1};

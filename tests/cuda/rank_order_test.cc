@@ -32,9 +32,14 @@ void expect_host_bits(int rank, int size, bool largest, const std::vector<std::v
   const DeviceArray<T> others{std::span<const T>(slots)};
   const DeviceArray<T> own{std::span<const T>(ranks[static_cast<size_t>(rank)])};
   const cuda::Stream stream(0);
-  const Dtype dtype = std::is_same_v<T, float> ? Dtype::kF32 : Dtype::kBf16;
-  cuda::reduce_ranks(stream.get(),
-                     {others.data(), kSlot, own.data(), dtype, rank, size, largest, own.count()});
+  if constexpr (std::is_same_v<T, int32_t>) {
+    cuda::reduce_words(stream.get(),
+                       {others.data(), kSlot, own.data(), rank, size, largest, own.count()});
+  } else {
+    const Dtype dtype = std::is_same_v<T, float> ? Dtype::kF32 : Dtype::kBf16;
+    cuda::reduce_ranks(stream.get(),
+                       {others.data(), kSlot, own.data(), dtype, rank, size, largest, own.count()});
+  }
   stream.wait();
   EXPECT_TRUE(same_bits(own.read(), want)) << "rank " << rank << " of " << size;
 }
@@ -52,6 +57,13 @@ void expect_host_bits_everywhere() {
 
 TEST(RankOrder, SumsOfFp32HaveTheBitsOfTheHost) { expect_host_bits_everywhere<float>(); }
 TEST(RankOrder, SumsOfBf16HaveTheBitsOfTheHost) { expect_host_bits_everywhere<bf16>(); }
+TEST(RankOrder, SumsOfInt32HaveTheBitsOfTheHost) { expect_host_bits_everywhere<int32_t>(); }
+
+TEST(RankOrder, SumsOfInt32WrapAround) {
+  const int32_t most = std::numeric_limits<int32_t>::max();
+  for (int rank = 0; rank < 2; ++rank)
+    expect_host_bits<int32_t>(rank, 2, false, {{most, -most, 7}, {1, -2, -most}});
+}
 
 TEST(RankOrder, TheLargestOfNumbersAndNanIsNan) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -63,6 +75,7 @@ TEST(RankOrder, TheLargestOfNumbersAndNanIsNan) {
 TEST(RankOrder, NoValuesAreNoWork) {
   const cuda::Stream stream(0);
   cuda::reduce_ranks(stream.get(), {nullptr, 0, nullptr, Dtype::kF32, 0, 2, false, 0});
+  cuda::reduce_words(stream.get(), {nullptr, 0, nullptr, 0, 2, false, 0});
   stream.wait();
 }
 

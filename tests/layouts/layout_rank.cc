@@ -4,9 +4,13 @@
 //   layout_rank threads WORK LAYOUT                  all ranks, and before them one rank
 //   layout_rank process WORK LAYOUT RANK RENDEZVOUS  a rank over gloo, once threads have run
 //
+// They compute on the CPU, or small runs on the device that RL_LAYOUT_DEVICE names in the
+// environment, as runtime.device does.
+//
 // WORK/input has model and prompts, WORK/one the checkpoint of one rank. What each kind of ranks
 // has generated and saved is in WORK/threads and WORK/processes: text or text.RANK, and the
 // checkpoints saved and again.
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <string_view>
@@ -39,18 +43,36 @@ void list(int64_t ranks) {
   }
 }
 
+const char* device_name() { return std::getenv("RL_LAYOUT_DEVICE"); }
+
+Layout layout_of(const LayoutRow& row) {
+  return Layout(str(row.layout, device_name() != nullptr ? kSmallRun : ""));
+}
+
+void set_device(OptionSet& options) {
+  if (device_name() != nullptr) options.set_text("runtime.device", device_name());
+}
+
+void on_device(const OptionSet& given, const std::function<void(std::shared_ptr<Runtime>)>& body) {
+  OptionSet options = given;
+  set_device(options);
+  on_local_ranks(options, body);
+}
+
 void run_threads(const std::string& work, const LayoutRow& row) {
   const TempDir dir;
-  const Layout layout(row.layout);
-  on_layout(dir, one_rank_of(layout), [&](LayoutRank& rank) {
+  const Layout layout = layout_of(row);
+  const auto save_one = [&](LayoutRank& rank) {
     for (int i = 0; i < kSteps; ++i) rank.step(row.logprob_bound);
     rank.save(work + "/one");
     return std::string();
-  });
+  };
+  on_layout(dir, one_rank_of(layout), save_one, on_device);
   const LayoutPaths paths = paths_in(work, "threads");
-  std::ofstream(work + "/threads/text") << on_layout(dir, layout, [&](LayoutRank& rank) {
+  const auto train = [&](LayoutRank& rank) {
     return train_and_save(rank, paths, row.logprob_bound);
-  });
+  };
+  std::ofstream(work + "/threads/text") << on_layout(dir, layout, train, on_device);
   files::copy(dir.path(), work + "/input", files::copy_options::recursive);
 }
 
@@ -64,6 +86,7 @@ OptionSet of_process(const std::string& work, const Layout& layout, const std::s
     if (path.starts_with(dir.path()))
       options.set_string(key, work + "/input" + path.substr(dir.path().size()));
   }
+  set_device(options);
   options.set_text("runtime.threads", "1");
   options.set_text("comm.backend", "gloo");
   options.set_text("comm.rank", rank);
@@ -73,7 +96,7 @@ OptionSet of_process(const std::string& work, const Layout& layout, const std::s
 
 void run_process(const std::string& work, const LayoutRow& row, const std::string& rank,
                  const std::string& rendezvous) {
-  LayoutRank own(std::make_shared<Runtime>(of_process(work, Layout(row.layout), rank, rendezvous)));
+  LayoutRank own(std::make_shared<Runtime>(of_process(work, layout_of(row), rank, rendezvous)));
   const LayoutPaths paths = paths_in(work, "processes");
   std::ofstream(work + "/processes/text." + rank) << train_and_save(own, paths, row.logprob_bound);
 }

@@ -78,6 +78,13 @@ inline std::string deep_model(const TempDir& dir, bool uneven) {
   return std::filesystem::exists(path) ? path : write_random_llama(path, shape);
 }
 
+// One for two parts of everything, where each op takes long.
+inline std::string small_model(const TempDir& dir) {
+  const std::string path = dir.file("small");
+  const LlamaShape shape{.hidden = 32, .ffn = 48, .layers = 2, .heads = 4, .scale = 0.1f};
+  return std::filesystem::exists(path) ? path : write_random_llama(path, shape);
+}
+
 // One of three heads, with as many tokens for each of three parts.
 inline std::string model_of_three(const TempDir& dir) {
   const std::string path = dir.file("three");
@@ -89,6 +96,7 @@ inline std::string model_of_three(const TempDir& dir) {
 inline std::string model_of(const TempDir& dir, const Layout& layout) {
   const std::string name = layout.get("model", "");
   if (name == "three") return model_of_three(dir);
+  if (name == "small") return small_model(dir);
   if (name.empty() || name == "uneven") return deep_model(dir, !name.empty());
   return fixture_model(name);
 }
@@ -161,12 +169,14 @@ class LayoutRank {
   }
 
  private:
-  // Four of each of four prompts, which take several micro-batches.
+  // Those of four prompts, which take several micro-batches.
   std::vector<SamplePtr> generate() {
+    const OptionSet& run = runtime_.options();
     for (const int32_t length : {20, 3, 17, 9}) {
       std::vector<int32_t> prompt;
       for (int32_t i = 0; i < length; ++i) prompt.push_back((length + 7 * i) % 256);
-      engine_->submit(request_of(options_, prompt, 4, 8));
+      engine_->submit(request_of(options_, prompt, run.get_i64("pipeline.samples_per_prompt"),
+                                 run.get_i64("sampling.max_new_tokens")));
     }
     engine_->run();
     std::vector<SamplePtr> samples = engine_->take_finished();
@@ -201,12 +211,21 @@ class LayoutRank {
   TrainerSession trainer_;
 };
 
+// Calls body(runtime) for each rank of a run with these options, on a thread of its own.
+using OnRanks = std::function<void(const OptionSet& options,
+                                   const std::function<void(std::shared_ptr<Runtime>)>& body)>;
+// Ranks that are threads.
+inline void on_local_ranks(const OptionSet& options,
+                           const std::function<void(std::shared_ptr<Runtime>)>& body) {
+  run_ranks(make_ranks(options), body);
+}
+
 // Runs a function on all ranks of a layout, which return the same text.
 inline std::string on_layout(const TempDir& dir, const Layout& layout,
-                             const std::function<std::string(LayoutRank&)>& work) {
-  std::vector<std::shared_ptr<Runtime>> runtimes = make_ranks(options_of(dir, layout));
-  std::vector<std::string> texts(runtimes.size());
-  run_ranks(std::move(runtimes), [&](std::shared_ptr<Runtime> runtime) {
+                             const std::function<std::string(LayoutRank&)>& work,
+                             const OnRanks& on_ranks = on_local_ranks) {
+  std::vector<std::string> texts(static_cast<size_t>(layout.ranks()));
+  on_ranks(options_of(dir, layout), [&](std::shared_ptr<Runtime> runtime) {
     const auto rank = static_cast<size_t>(runtime->ranks().rank());
     LayoutRank parts(runtime);
     texts[rank] = work(parts);

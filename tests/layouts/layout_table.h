@@ -7,6 +7,10 @@
 
 namespace rl::testing {
 
+// Of runs on an emulated GPU, which takes long: a small model, and few short samples.
+inline constexpr char kSmallRun[] =
+    " model=small pipeline.samples_per_prompt=2 sampling.max_new_tokens=3";
+
 struct LayoutRow {
   const char* layout;
   double logprob_bound = 0;  // between those of an engine and of the training forward

@@ -80,7 +80,7 @@ void on_ranks(const WeightSource& source, Dtype compute, const Division& d, uint
   run_local_ranks(d.ranks(), [&](std::shared_ptr<Transport> transport) {
     const Mesh mesh({.tensor = d.tensor, .pipeline = d.stages}, d.ranks(), transport->rank());
     comm::Group group(transport, mesh, Axis::kTensor, {kLongNs});
-    StageChannels channels(transport, mesh, {kLongNs});
+    StageChannels channels(transport, mesh, [] { return GroupOptions{kLongNs}; });
     ModelOptions options{.block_size = 16, .rollout_bucket_bytes = bucket_bytes};
     const int64_t count = d.parts / d.tensor;
     options.split = {d.parts, group.rank() * count, count};

@@ -22,6 +22,11 @@ void squared_norm(Compute&, const SquaredNormArgs& a) {
   }
 }
 
+void square_chunk(Compute&, const SquareChunkArgs& a) {
+  a.sum = 0;
+  for (const float value : a.values) a.sum += static_cast<double>(value) * value;
+}
+
 // Moments are rounded once when they are stored; the parameter is updated from the unrounded ones.
 void adamw(Compute&, const AdamwArgs& a) {
   const AdamwStep& s = a.step;

@@ -18,7 +18,7 @@ inline void on_stages(const StageCut& cut, const RigOptions& given, const Traine
     const Mesh mesh({.data = groups, .pipeline = stages}, size, transport->rank());
     const GroupOptions group_options{timeout_ns};
     comm::Group data(transport, mesh, Axis::kData, group_options), all(transport, group_options);
-    StageChannels channels(transport, mesh, group_options);
+    StageChannels channels(transport, mesh, [&] { return group_options; });
     RigOptions rig_options = given;
     rig_options.cut = cut;
     if (stages > 1) rig_options.stages = StageRanks(channels);

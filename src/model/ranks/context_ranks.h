@@ -60,8 +60,11 @@ struct ExchangeRoom {
 
 class ContextRanks {
  public:
-  ContextRanks() = default;                                      // one rank
-  explicit ContextRanks(comm::Group& group) : group_(&group) {}  // which outlives it
+  ContextRanks() = default;  // one rank
+  // group outlives it. space: of all arrays that the ranks exchange.
+  explicit ContextRanks(comm::Group& group, MemorySpace space = MemorySpace::kHost)
+      : group_(&group), space_(space) {}
+  MemorySpace space() const { return space_; }
   int rank() const { return group_ != nullptr ? group_->rank() : 0; }
   int size() const { return group_ != nullptr ? group_->size() : 1; }
 
@@ -78,10 +81,11 @@ class ContextRanks {
   void exchange(const ExchangeRoom& room, uint64_t piece_bytes) const;
   // The next rank gets `out`, and this one what the one before has. Both stay untouched until the
   // call has ended.
-  StartedCall start_shift(const ConstValues& out, const Values& in) const;
+  StartedCall start_shift(std::span<const std::byte> out, std::span<std::byte> in) const;
 
  private:
   comm::Group* group_ = nullptr;
+  MemorySpace space_ = MemorySpace::kHost;
 };
 
 // The division of one batch.

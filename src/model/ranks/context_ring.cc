@@ -23,8 +23,7 @@ void for_each_rank(const RingLayer& layer, const AttentionShape& shape, const st
     std::byte* const to = s + 1 < ranks.size() ? layer.room.kv[s % 2] : nullptr;
     StartedCall moves;
     if (to != nullptr) {
-      moves = ranks.start_shift(const_values_of(std::span(at, bytes(rank))),
-                                values_of(std::span(to, bytes(next))));
+      moves = ranks.start_shift(std::span(at, bytes(rank)), std::span(to, bytes(next)));
     }
     visit(rank, at);
     moves.wait();
@@ -47,8 +46,7 @@ class GradientRing {
     if (turn_ > 1) add_received(out);
     const int next = rank_before(rank, layer_.context.ranks.size());
     const std::span<float> in = sums(room_.kv[(turn_ + 2) % 3], next);
-    moves_ = layer_.context.ranks.start_shift(const_values_of(std::span<const float>(out)),
-                                              values_of(in));
+    moves_ = layer_.context.ranks.start_shift(std::as_bytes(out), std::as_writable_bytes(in));
     ++turn_;
   }
   // What this rank's own keys have from the others.

@@ -14,6 +14,9 @@ class ComputeCopies final : public DeviceCopies {
   void to_device(std::span<const std::byte> host, std::byte* device) override {
     copy_bytes(compute_, {host.data(), device, host.size()});
   }
+  void within(std::span<const std::byte> from, std::byte* to) override {
+    copy_bytes(compute_, {from.data(), to, from.size()});
+  }
 
  private:
   Compute& compute_;
@@ -22,7 +25,6 @@ class ComputeCopies final : public DeviceCopies {
 }  // namespace
 
 std::shared_ptr<StagedValues> staging_of(Compute& compute) {
-  if (!compute.has_own_memory()) return nullptr;
   return std::make_shared<StagedValues>(std::make_unique<ComputeCopies>(compute), compute.ledger());
 }
 

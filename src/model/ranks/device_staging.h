@@ -8,8 +8,7 @@ namespace rl {
 
 class Compute;
 
-// Of one group of ranks, which ends before the Compute does. Null for a device that computes in the
-// host's memory.
+// Of one group of ranks, which ends before the Compute does.
 std::shared_ptr<StagedValues> staging_of(Compute& compute);
 
 }  // namespace rl

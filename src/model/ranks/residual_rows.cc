@@ -10,8 +10,12 @@
 
 namespace rl {
 
-ResidualRows::ResidualRows(const TensorRanks& ranks, int64_t rows, bool divides)
-    : ranks_(ranks), rows_(rows), divides_(divides && ranks.size() > 1), own_{0, rows} {
+ResidualRows::ResidualRows(const TensorRanks& ranks, int64_t rows, bool divides, MemorySpace space)
+    : ranks_(ranks),
+      rows_(rows),
+      divides_(divides && ranks.size() > 1),
+      space_(space),
+      own_{0, rows} {
   if (!divides_) return;
   cut_ = even_pieces(static_cast<uint64_t>(num_gradient_chunks(rows)), ranks.size());
   for (uint64_t& bound : cut_.bounds)
@@ -47,7 +51,7 @@ Pieces ResidualRows::pieces(const RowRange& range, uint64_t of_row) const {
 void ResidualRows::gather(std::byte* rows, uint64_t row_bytes, const RowRange& range) const {
   if (!divides_ || range.count == 0) return;
   const auto bytes = static_cast<uint64_t>(range.count) * row_bytes;
-  ranks_.gather_bytes({rows, bytes}, pieces(range, row_bytes));
+  ranks_.gather_bytes({rows, bytes}, pieces(range, row_bytes), space_);
 }
 
 const float* ResidualRows::sum(Compute& compute, const PartSums& products, const RowRange& range,
@@ -59,16 +63,15 @@ const float* ResidualRows::sum(Compute& compute, const PartSums& products, const
   const Pieces out = pieces(range, floats / static_cast<uint64_t>(range.count));
   const uint64_t own = out[ranks_.rank()].count();
   if (PartSums::slots(split) == 1) {
-    ranks_.reduce_scatter({products.all(), floats}, out);
+    ranks_.reduce_scatter(values_of(std::span(products.all(), floats), space_), out);
     return products.all() + out[ranks_.rank()].begin;
   }
   // In room: the i-th part of each rank, one rank behind the other.
   const Pieces in = even_pieces(own * static_cast<uint64_t>(ranks_.size()), ranks_.size());
   for (int64_t i = 0; i < split.count; ++i) {
     const std::span<const float> from(products.part(i), floats);
-    ranks_.exchange(
-        {const_values_of(from), out},
-        {values_of(std::span(room + i * static_cast<int64_t>(in.count()), in.count())), in});
+    const std::span to(room + i * static_cast<int64_t>(in.count()), in.count());
+    ranks_.exchange({const_values_of(from, space_), out}, {values_of(to, space_), in});
   }
   for (int64_t p = 1; p < split.parts && own != 0; ++p) {
     const int64_t at = p % split.count * static_cast<int64_t>(in.count()) +
@@ -85,7 +88,7 @@ void ResidualRows::gather_chunks(float* chunks, int64_t width, const RowRange& r
     const int64_t chunk = num_gradient_chunks(static_cast<int64_t>(bound));
     bound = static_cast<uint64_t>(chunk * width) * sizeof(float);
   }
-  ranks_.gather_bytes({reinterpret_cast<std::byte*>(chunks), bytes.count()}, bytes);
+  ranks_.gather_bytes({reinterpret_cast<std::byte*>(chunks), bytes.count()}, bytes, space_);
 }
 
 int64_t ResidualRows::first_chunk(const RowRange& range) const {

@@ -20,8 +20,9 @@ struct RowRange {
 
 class ResidualRows {
  public:
-  // divides: whether the ranks divide the rows of the batch.
-  ResidualRows(const TensorRanks& ranks, int64_t rows, bool divides);
+  // divides: whether the ranks divide the rows of the batch. space: of the arrays.
+  ResidualRows(const TensorRanks& ranks, int64_t rows, bool divides,
+               MemorySpace space = MemorySpace::kHost);
   // The most rows that a rank has of `rows`.
   static int64_t most(int64_t rows, int64_t ranks);
 
@@ -51,6 +52,7 @@ class ResidualRows {
   const TensorRanks ranks_;
   const int64_t rows_;
   const bool divides_;
+  const MemorySpace space_;
   Pieces cut_;  // of all rows
   RowRange own_;
 };

@@ -5,10 +5,11 @@
 namespace rl {
 
 StageChannels::StageChannels(const std::shared_ptr<Transport>& transport, const Mesh& mesh,
-                             const GroupOptions& options)
-    : rows(transport, mesh, Axis::kPipeline, options, 0),
-      gradients(transport, mesh, Axis::kPipeline, options, 1),
-      embeddings(transport, mesh, Axis::kPipeline, options, 2),
+                             const MakeGroupOptions& options, MemorySpace space)
+    : rows(transport, mesh, Axis::kPipeline, options(), 0),
+      gradients(transport, mesh, Axis::kPipeline, options(), 1),
+      embeddings(transport, mesh, Axis::kPipeline, options(), 2),
+      space(space),
       embedding(static_cast<size_t>(rows.size())) {
   rows.count_as(TrafficUse::kActivations);
   gradients.count_as(TrafficUse::kActivations);
@@ -17,16 +18,16 @@ StageChannels::StageChannels(const std::shared_ptr<Transport>& transport, const 
 
 void StageRanks::send_rows(std::span<const float> x) const {
   channels_->rows.count_as(TrafficUse::kActivations);
-  channels_->rows.send(const_values_of(x), rank() + 1);
+  channels_->rows.send(on_device(x), rank() + 1);
 }
 
 void StageRanks::receive_rows(std::span<float> x) const {
   channels_->rows.count_as(TrafficUse::kActivations);
-  channels_->rows.receive(values_of(x), rank() - 1);
+  channels_->rows.receive(on_device(x), rank() - 1);
 }
 
 void StageRanks::start_gradient(std::span<const float> dx) const {
-  channels_->gradient = channels_->gradients.start_send(const_values_of(dx), rank() - 1);
+  channels_->gradient = channels_->gradients.start_send(on_device(dx), rank() - 1);
 }
 
 void StageRanks::wait_gradient() const {
@@ -34,12 +35,12 @@ void StageRanks::wait_gradient() const {
 }
 
 void StageRanks::receive_gradient(std::span<float> dx) const {
-  channels_->gradients.receive(values_of(dx), rank() + 1);
+  channels_->gradients.receive(on_device(dx), rank() + 1);
 }
 
 void StageRanks::start_embedding(std::span<const float> dx, int64_t slot) const {
   channels_->embedding[static_cast<size_t>(slot)] =
-      channels_->embeddings.start_send(const_values_of(dx), size() - 1);
+      channels_->embeddings.start_send(on_device(dx), size() - 1);
 }
 
 void StageRanks::wait_embedding(int64_t slot) const {
@@ -47,14 +48,14 @@ void StageRanks::wait_embedding(int64_t slot) const {
 }
 
 void StageRanks::receive_embedding(std::span<float> dx) const {
-  channels_->embeddings.receive(values_of(dx), 0);
+  channels_->embeddings.receive(on_device(dx), 0);
 }
 
 void StageRanks::copy_to_first(std::span<float> values) const {
   comm::Group& group = channels_->embeddings;
   group.count_as(TrafficUse::kGradients);
-  if (rank() == 0) group.receive(values_of(values), size() - 1);
-  if (is_last()) group.send(const_values_of(std::span<const float>(values)), 0);
+  if (rank() == 0) group.receive(on_device(values), size() - 1);
+  if (is_last()) group.send(on_device(std::span<const float>(values)), 0);
   group.count_as(TrafficUse::kActivations);
 }
 
@@ -89,7 +90,7 @@ void StageRanks::fill(std::span<double> values) const {
 void StageRanks::gather_weights(std::span<std::byte> all, const Pieces& pieces) const {
   if (alone()) return;
   channels_->rows.count_as(TrafficUse::kWeights);
-  channels_->rows.all_gather(values_of(all), pieces);
+  channels_->rows.all_gather(values_of(all, channels_->space), pieces);
 }
 
 void StageRanks::give(std::span<const std::byte> bytes) const {

@@ -19,9 +19,11 @@ namespace rl {
 // The connections of a rank's stage to the others, and what it is sending.
 struct StageChannels {
   StageChannels(const std::shared_ptr<Transport>& transport, const Mesh& mesh,
-                const GroupOptions& options);
+                const MakeGroupOptions& options, MemorySpace space = MemorySpace::kHost);
 
+  static constexpr int kGroups = 3;
   comm::Group rows, gradients, embeddings;
+  const MemorySpace space;             // of what they are named after
   StartedCall gradient;                // on its way to the stage before
   std::vector<StartedCall> embedding;  // to the last stage, of some micro-batches
 };
@@ -49,7 +51,7 @@ class StageRanks {
   void start_embedding(std::span<const float> dx, int64_t slot) const;
   void wait_embedding(int64_t slot) const;
   void receive_embedding(std::span<float> dx) const;
-  // Values of the last stage, which the first one has too afterwards.
+  // Gradients of the last stage, which the first one has too afterwards.
   void copy_to_first(std::span<float> values) const;
 
   // What each stage has, by stage.
@@ -80,7 +82,8 @@ class StageRanks {
   // Each value is 0 on all stages but one, which afterwards all of them have.
   void fill(std::span<float> values) const;
   void fill(std::span<double> values) const;
-  // Each stage has a piece of packed weights; afterwards every one has all pieces.
+  // Each stage has a piece of packed weights, in memory of the device; afterwards every one has all
+  // pieces.
   void gather_weights(std::span<std::byte> all, const Pieces& pieces) const;
   // Bytes from a later stage to the first.
   void give(std::span<const std::byte> bytes) const;
@@ -92,6 +95,10 @@ class StageRanks {
  private:
   void gather_bytes(std::span<std::byte> pieces) const;
   void share_bytes(std::span<std::byte> bytes) const;
+  Values on_device(std::span<float> values) const { return values_of(values, channels_->space); }
+  ConstValues on_device(std::span<const float> values) const {
+    return const_values_of(values, channels_->space);
+  }
 
   StageChannels* channels_ = nullptr;
 };

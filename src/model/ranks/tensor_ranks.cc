@@ -16,11 +16,11 @@ const float* TensorRanks::sum(Compute& compute, const PartSums& parts) const {
   RL_CHECK(split.ranks() == size());
   if (floats == 0) return parts.all();
   if (PartSums::slots(split) == 1) {
-    if (size() > 1) group_->all_reduce(values_of(std::span(parts.all(), floats)));
+    if (size() > 1) group_->all_reduce(values_of(std::span(parts.all(), floats), compute.space()));
     return parts.all();
   }
   const auto all = floats * static_cast<uint64_t>(split.parts);
-  if (size() > 1) group_->all_gather(values_of(std::span(parts.all(), all)));
+  if (size() > 1) group_->all_gather(values_of(std::span(parts.all(), all), compute.space()));
   for (int64_t p = 1; p < split.parts; ++p) {
     scale_add(compute,
               {{1.0f, parts.all(), 1.0f, parts.all() + p * parts.floats()}, parts.floats()});
@@ -37,10 +37,11 @@ void TensorRanks::gather_bytes(std::span<std::byte> all, const Pieces& pieces,
   if (size() > 1) group_->all_gather(values_of(all, space), pieces);
 }
 
-void TensorRanks::gather_weights(std::span<std::byte> all, const Pieces& pieces) const {
+void TensorRanks::gather_weights(std::span<std::byte> all, const Pieces& pieces,
+                                 MemorySpace space) const {
   if (size() == 1) return;
   group_->count_as(TrafficUse::kWeights);
-  group_->all_gather(values_of(all), pieces);
+  group_->all_gather(values_of(all, space), pieces);
   group_->count_as(TrafficUse::kTensor);
 }
 
@@ -78,9 +79,9 @@ void TensorRanks::merge_bytes(std::span<std::byte> words, MemorySpace space) con
   group_->all_reduce({words.data(), words.size() / sizeof(int32_t), Element::kI32, space});
 }
 
-void TensorRanks::reduce_scatter(std::span<float> values, const Pieces& pieces) const {
+void TensorRanks::reduce_scatter(const Values& values, const Pieces& pieces) const {
   RL_CHECK(size() > 1);
-  group_->reduce_scatter(values_of(values), pieces);
+  group_->reduce_scatter(values, pieces);
 }
 
 void TensorRanks::exchange(const ConstDividedValues& out, const DividedValues& in) const {

@@ -57,7 +57,7 @@ class TensorRanks {
   void gather_bytes(std::span<std::byte> all, const Pieces& pieces,
                     MemorySpace space = MemorySpace::kHost) const;
   // The same of packed weights.
-  void gather_weights(std::span<std::byte> all, const Pieces& pieces) const;
+  void gather_weights(std::span<std::byte> all, const Pieces& pieces, MemorySpace space) const;
   // Afterwards all ranks have the bytes of the first one.
   void broadcast_bytes(std::span<std::byte> bytes) const;
   // A value of each part that this rank has; returns those of all parts.
@@ -72,7 +72,7 @@ class TensorRanks {
     merge_bytes(std::as_writable_bytes(values), space);
   }
   // Afterwards this rank's piece is the sum over the ranks, in their order.
-  void reduce_scatter(std::span<float> values, const Pieces& pieces) const;
+  void reduce_scatter(const Values& values, const Pieces& pieces) const;
   // Piece r of what goes out comes to rank r.
   void exchange(const ConstDividedValues& out, const DividedValues& in) const;
 

@@ -26,6 +26,10 @@ void squared_norm(Compute& compute, const SquaredNormArgs& a) {
   for (const double s : a.chunk_sums) a.sum += s;
 }
 
+void square_chunk(Compute&, const SquareChunkArgs& a) {
+  a.sum = grad_norm_squared(part(a.values.data(), 0, static_cast<int64_t>(a.values.size())));
+}
+
 void adamw(Compute& compute, const AdamwArgs& a) {
   cpu_of(compute).for_chunks(a.count, kOptimizerChunk, [&](int64_t first, int64_t count, int64_t) {
     adamw_update(a.step, {part(a.param, first, count), part(a.m, first, count),

@@ -16,6 +16,9 @@ PackedShape CudaDevice::plan_packed(const SliceRule& rule, Dtype compute) const 
                  Checked<uint64_t>(dtype_bytes(compute)))
                     .align_up(ArenaPlan::kAlignment)
                     .get();
+  const uint64_t row_bytes = static_cast<uint64_t>(rule.k) * dtype_bytes(compute);
+  for (int64_t slice = 0; slice < shape.slices.count(); ++slice)
+    shape.slice_offset.push_back(static_cast<uint64_t>(shape.slices.first(slice)) * row_bytes);
   return shape;
 }
 

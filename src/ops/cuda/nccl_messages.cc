@@ -59,6 +59,7 @@ class NcclMessages final : public DeviceMessages {
   void begin() override;
   void exchange(std::span<const Outgoing> out, std::span<const Incoming> in,
                 StillThere still_there) override;
+  void copy(std::span<const std::byte> from, std::byte* to) override;
   std::span<std::byte> scratch() const override { return scratch_.span(); }
   void reduce(Reduction reduction, uint64_t slot_bytes, const Values& out) override;
   void complete(StillThere still_there) override;
@@ -134,16 +135,32 @@ void NcclMessages::exchange(std::span<const Outgoing> out, std::span<const Incom
 }
 
 void NcclMessages::reduce(Reduction reduction, uint64_t slot_bytes, const Values& out) {
-  const Dtype dtype = out.element == Element::kF32 ? Dtype::kF32 : Dtype::kBf16;
-  if (out.element != Element::kF32 && out.element != Element::kBf16) {
-    throw Error(Code::kUnsupported,
-                str("nccl: reductions are of fp32 or bf16, not of ", element_name(out.element)));
+  const auto slot = static_cast<int64_t>(slot_bytes / element_bytes(out.element));
+  const auto count = static_cast<int64_t>(out.count);
+  const bool largest = reduction == Reduction::kMax;
+  const auto floats = [&](Dtype dtype) {
+    run([&] {
+      reduce_ranks(stream_.get(),
+                   {scratch_.data(), slot, out.data, dtype, rank_, size_, largest, count});
+    });
+  };
+  if (out.element == Element::kF32) return floats(Dtype::kF32);
+  if (out.element == Element::kBf16) return floats(Dtype::kBf16);
+  if (out.element != Element::kI32) {
+    throw Error(Code::kUnsupported, str("nccl: reductions are of fp32, bf16 or int32, not of ",
+                                        element_name(out.element)));
   }
   run([&] {
-    reduce_ranks(
-        stream_.get(),
-        {scratch_.data(), static_cast<int64_t>(slot_bytes / element_bytes(out.element)), out.data,
-         dtype, rank_, size_, reduction == Reduction::kMax, static_cast<int64_t>(out.count)});
+    reduce_words(stream_.get(),
+                 {scratch_.at<int32_t>(0), slot, reinterpret_cast<int32_t*>(out.data), rank_, size_,
+                  largest, count});
+  });
+}
+
+void NcclMessages::copy(std::span<const std::byte> from, std::byte* to) {
+  run([&] {
+    RL_CUDA(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDeviceToDevice, stream_.get()),
+            from.size(), " bytes");
   });
 }
 

@@ -27,6 +27,18 @@ void squared_norm(Compute& compute, const SquaredNormArgs& a) {
   for (const double sum : a.chunk_sums) a.sum += sum;
 }
 
+void square_chunk(Compute& compute, const SquareChunkArgs& a) {
+  CudaCompute& gpu = cuda_of(compute);
+  const auto count = static_cast<int64_t>(a.values.size());
+  a.sum = 0;
+  if (count == 0) return;
+  float* const values = gpu.scratch<float>(count);
+  double* const sum = gpu.scratch<double>(1);
+  gpu.upload_to(a.values.data(), values, a.values.size_bytes());
+  chunk_squares(gpu.stream(), {values, count, sum});
+  gpu.download(sum, std::span(&a.sum, 1));
+}
+
 void adamw(Compute& compute, const AdamwArgs& a) {
   adamw(cuda_of(compute).stream(), {a.step, a.param, a.m, a.v, a.grad, a.count});
 }

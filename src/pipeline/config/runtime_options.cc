@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "device/cpu/executors.h"
 #include "device/plugin/plugin_loader.h"
+#include "model/ranks/stage_ranks.h"
 #include "ops/op_table.h"
 
 namespace rl {
@@ -102,6 +103,14 @@ int zero_group_of(const Settings& settings) {
       .with_key("parallel.zero_group")
       .with_other_key(rank_axis_of(settings))
       .with_expected(str("0, or a divisor of ", ranks, " above 1"));
+}
+
+int device_group_count_of(const Settings& settings) {
+  const ParallelSettings& p = settings.parallel;
+  const bool divides_batch = data_rank_count_of(settings) > 1;
+  const bool has_zero_groups = zero_group_of(settings) < data_rank_count_of(settings);
+  return (divides_batch ? 1 : 0) + (p.context > 1 ? 1 : 0) + (p.tensor > 1 ? 1 : 0) +
+         (p.pipeline > 1 ? StageChannels::kGroups : 0) + (has_zero_groups ? 2 : 0);
 }
 
 void require_rank_of_run(const Settings& settings) {

@@ -39,6 +39,8 @@ int data_rank_count_of(const Settings& settings);
 // Those of them that divide among them what parallel.zero_stage says. Error(kConflict) unless
 // parallel.zero_group divides the number of all of them.
 int zero_group_of(const Settings& settings);
+// The groups of a rank that exchange values of its device (pipeline/ranks/run_ranks.h).
+int device_group_count_of(const Settings& settings);
 // Error(kOutOfRange) unless the run has a rank of the number comm.rank.
 void require_rank_of_run(const Settings& settings);
 // Whether ranks that divide a model have an engine each, with all parts and stages of it

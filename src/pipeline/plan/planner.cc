@@ -91,7 +91,7 @@ Planner::Planner(const Settings& settings, const PlanModels& models, PlanUse use
   if (workspace != 0) add("", "matmul workspace", workspace);
   const uint64_t staging = device_.host_workspace_bytes(threads_);
   if (staging != 0) always_.push_back({kCopyStaging, "always", staging});
-  if (device_.has_own_memory() && rank_count_of(settings) > 1) add_exchange();
+  if (device_.has_own_memory()) add_exchange();
   const size_t first_weights = always_.size();
   add("policy", "master weights", master_bytes());
   add("policy", "packed weights, forward", packed_bytes());
@@ -111,10 +111,12 @@ void Planner::set_engine(const EngineSettings& engine) {
 
 // What values of a device need on their way to other ranks.
 void Planner::add_exchange() {
-  if (settings_.comm.backend == CommBackend::kNccl) {
-    add("", DeviceMessages::kArena, DeviceMessages::kScratchBytes);
-  } else {
-    always_.push_back({StagedValues::kArena, "always", StagedValues::kWindowBytes});
+  for (int group = device_group_count_of(settings_); group > 0; --group) {
+    if (settings_.comm.backend == CommBackend::kNccl) {
+      add("", DeviceMessages::kArena, DeviceMessages::kScratchBytes);
+    } else {
+      always_.push_back({StagedValues::kArena, "always", StagedValues::kWindowBytes});
+    }
   }
 }
 

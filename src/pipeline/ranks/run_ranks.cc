@@ -25,42 +25,41 @@ std::shared_ptr<Transport> LocalRun::take(int rank) {
 }
 
 RunRanks::RunRanks(std::shared_ptr<LocalRun> run, int rank, const Sizes& sizes,
-                   const GroupOptions& options)
-    : RunRanks(run->take(rank), sizes, options) {
+                   const Groups& groups)
+    : RunRanks(run->take(rank), sizes, groups) {
   run_ = std::move(run);
 }
 
-RunRanks::RunRanks(std::shared_ptr<Transport> transport, const Sizes& given,
-                   const GroupOptions& of_batch)
-    : transport_(std::move(transport)) {
+RunRanks::RunRanks(std::shared_ptr<Transport> transport, const Sizes& given, const Groups& groups)
+    : transport_(std::move(transport)), space_(groups.space()) {
   const MeshSizes& sizes = given.mesh;
   const Mesh mesh(sizes, size(), rank());
   // Ranks that divide rows are neighbours, so those with parts of a batch are one axis with them.
   const Mesh batch(
       {.tensor = sizes.tensor, .data = sizes.data * sizes.context, .pipeline = sizes.pipeline},
       size(), rank());
-  data_.emplace(transport_, batch, Axis::kData, of_batch);
-  GroupOptions options = of_batch;
-  options.staging = nullptr;
-  options.device = nullptr;
-  if (sizes.context > 1) context_.emplace(transport_, mesh, Axis::kContext, options);
+  const auto of_device = [&] { return groups.device ? groups.device() : groups.host; };
+  const bool divides_batch = sizes.data * sizes.context > 1;
+  data_.emplace(transport_, batch, Axis::kData, divides_batch ? of_device() : groups.host);
+  if (sizes.context > 1) context_.emplace(transport_, mesh, Axis::kContext, of_device());
   if (sizes.tensor > 1) {
-    tensor_.emplace(transport_, mesh, Axis::kTensor, options);
+    tensor_.emplace(transport_, mesh, Axis::kTensor, of_device());
     tensor_->count_as(TrafficUse::kTensor);
   }
-  if (sizes.pipeline > 1) stages_ = std::make_unique<StageChannels>(transport_, mesh, options);
-  if (data_->size() < size()) all_.emplace(transport_, options);
-  make_zero_groups(given, options);
+  if (sizes.pipeline > 1)
+    stages_ = std::make_unique<StageChannels>(transport_, mesh, of_device, space_);
+  if (data_->size() < size()) all_.emplace(transport_, groups.host);
+  make_zero_groups(given, of_device);
 }
 
 RunRanks::ZeroGroups::ZeroGroups(const std::shared_ptr<Transport>& transport, const Mesh& mesh,
-                                 const GroupOptions& options)
-    : own(transport, mesh, Axis::kContext, options.named("data, of a group"),
+                                 const MakeGroupOptions& options)
+    : own(transport, mesh, Axis::kContext, options().named("data, of a group"),
           comm::GroupedSum::kChannel + 1),
-      sums(transport, mesh, options) {}
+      sums(transport, mesh, options()) {}
 
 // The ranks of a group are neighbours, as those that divide rows are.
-void RunRanks::make_zero_groups(const Sizes& sizes, const GroupOptions& options) {
+void RunRanks::make_zero_groups(const Sizes& sizes, const MakeGroupOptions& options) {
   const int ranks = data_->size(), group = sizes.zero_group;
   if (group == 0 || group == ranks) return;
   const Mesh mesh({.tensor = sizes.mesh.tensor,
@@ -87,7 +86,9 @@ MasterRanks RunRanks::masters() {
 
 TensorRanks RunRanks::tensor() { return tensor_ ? TensorRanks(*tensor_) : TensorRanks(); }
 
-ContextRanks RunRanks::context() { return context_ ? ContextRanks(*context_) : ContextRanks(); }
+ContextRanks RunRanks::context() {
+  return context_ ? ContextRanks(*context_, space_) : ContextRanks();
+}
 
 Traffic RunRanks::traffic() const {
   Traffic all = data_ ? data_->traffic() : Traffic{};

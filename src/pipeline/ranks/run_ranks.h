@@ -40,11 +40,15 @@ class RunRanks {
     MeshSizes mesh;      // as many ranks as the run has
     int zero_group = 0;  // of those that train on parts of one batch; 0: all
   };
-  // The way for values of a device is of those that train on parts of one batch, the only ones that
-  // exchange any.
-  RunRanks(std::shared_ptr<LocalRun> run, int rank, const Sizes& sizes,
-           const GroupOptions& options);
-  RunRanks(std::shared_ptr<Transport> transport, const Sizes& sizes, const GroupOptions& options);
+  // How its groups are made. device: of a group that exchanges values of a device; empty: ranks
+  // compute in the host's memory. device_group_count_of() says how many groups there are of these.
+  struct Groups {
+    GroupOptions host;
+    MakeGroupOptions device = {};
+    MemorySpace space() const { return device ? MemorySpace::kDevice : MemorySpace::kHost; }
+  };
+  RunRanks(std::shared_ptr<LocalRun> run, int rank, const Sizes& sizes, const Groups& groups);
+  RunRanks(std::shared_ptr<Transport> transport, const Sizes& sizes, const Groups& groups);
 
   int rank() const { return transport_ != nullptr ? transport_->rank() : 0; }
   int size() const { return transport_ != nullptr ? transport_->size() : 1; }
@@ -68,16 +72,17 @@ class RunRanks {
   // Groups of neighbours that divide what parallel.zero_stage says.
   struct ZeroGroups {
     ZeroGroups(const std::shared_ptr<Transport>& transport, const Mesh& mesh,
-               const GroupOptions& options);
+               const MakeGroupOptions& options);
     comm::Group own;
     comm::GroupedSum sums;
   };
-  void make_zero_groups(const Sizes& sizes, const GroupOptions& options);
+  void make_zero_groups(const Sizes& sizes, const MakeGroupOptions& options);
 
   std::shared_ptr<LocalRun> run_;
   std::shared_ptr<Transport> transport_;
-  std::optional<comm::Group> data_;   // those that divide rows included
-  std::unique_ptr<ZeroGroups> zero_;  // null: one group
+  MemorySpace space_ = MemorySpace::kHost;  // of what the ranks compute
+  std::optional<comm::Group> data_;         // those that divide rows included
+  std::unique_ptr<ZeroGroups> zero_;        // null: one group
   std::optional<comm::Group> tensor_, context_;
   std::unique_ptr<StageChannels> stages_;
   std::optional<comm::Group> all_;  // unless data_ has all ranks

@@ -41,16 +41,26 @@ GroupOptions group_options_of(const CommSettings& settings) {
   return options;
 }
 
-// How values of a device come to other ranks.
-void add_device_values(GroupOptions& options, const CommSettings& settings, Compute& compute) try {
-  if (settings.backend != CommBackend::kNccl) {
+// With a way of its own for values of the device.
+GroupOptions device_options_of(GroupOptions options, CommBackend backend, Compute& compute) try {
+  if (backend != CommBackend::kNccl) {
     options.staging = staging_of(compute);
   } else {
     options.device = compute.make_messages();
   }
+  return options;
 } catch (Error& error) {
-  if (error.key.empty() && settings.backend == CommBackend::kNccl) error.key = "comm.backend";
+  if (error.key.empty() && backend == CommBackend::kNccl) error.key = "comm.backend";
   throw;
+}
+
+RunRanks::Groups groups_of(const CommSettings& settings, Compute& compute) {
+  RunRanks::Groups groups{group_options_of(settings)};
+  if (!compute.has_own_memory()) return groups;
+  groups.device = [options = groups.host, backend = settings.backend, &compute] {
+    return device_options_of(options, backend, compute);
+  };
+  return groups;
 }
 
 RunRanks ranks_of(const Settings& settings, RuntimeSeams& seams, FileSystem& files,
@@ -63,15 +73,14 @@ RunRanks ranks_of(const Settings& settings, RuntimeSeams& seams, FileSystem& fil
                                .data = static_cast<int>(settings.parallel.data),
                                .pipeline = static_cast<int>(settings.parallel.pipeline)},
                               zero_group_of(settings)};
-  GroupOptions options = group_options_of(settings.comm);
-  add_device_values(options, settings.comm, compute);
-  if (seams.host_ranks != nullptr) return {std::move(seams.host_ranks), sizes, options};
+  const RunRanks::Groups groups = groups_of(settings.comm, compute);
+  if (seams.host_ranks != nullptr) return {std::move(seams.host_ranks), sizes, groups};
   if (makes_own_runtimes(settings)) {
     if (seams.joined == nullptr) seams.joined = join_ranks(settings, files);
-    return {std::move(seams.joined), sizes, options};
+    return {std::move(seams.joined), sizes, groups};
   }
   if (seams.run == nullptr) seams.run = std::make_shared<LocalRun>(size);
-  return {std::move(seams.run), seams.rank, sizes, options};
+  return {std::move(seams.run), seams.rank, sizes, groups};
 }
 
 }  // namespace

@@ -226,9 +226,8 @@ void AdamwState::zero_gradients(int64_t number) {
 }
 
 Values AdamwState::all_gradients() const {
-  const MemorySpace space = compute_.has_own_memory() ? MemorySpace::kDevice : MemorySpace::kHost;
   return {gradient_data_, static_cast<uint64_t>(layout_.gradient_total()),
-          rounded_ ? Element::kBf16 : Element::kF32, space};
+          rounded_ ? Element::kBf16 : Element::kF32, compute_.space()};
 }
 
 void AdamwState::start_sum(int64_t layer) {
@@ -280,7 +279,7 @@ double AdamwState::squares_of(const LayoutSection& section, const StageRanks& st
   };
   if (!stages.alone()) {
     const auto read = [&](rl::Piece range, std::span<float> to) {
-      shards_.read(gradients().data(), {begin + range.begin, begin + range.end}, to);
+      shards_.read(compute_, gradients().data(), {begin + range.begin, begin + range.end}, to);
     };
     return squares_over_stages(stages, compute_, {layout_.own_gradients(section), squares, read});
   }

@@ -190,8 +190,7 @@ void Learner::apply(const StepOptions& options, const AdamwStepInput& input) {
 // packed, are packed here; others once they are needed.
 void Learner::gather_masters() {
   const Shards& shards = state_.shards();
-  const MemorySpace space =
-      model_.compute().has_own_memory() ? MemorySpace::kDevice : MemorySpace::kHost;
+  const MemorySpace space = model_.compute().space();
   if (!packs_as_they_come_) {
     shards.gather(model_.held_masters(), space);
     if (shards.divides_masters()) model_.repack();

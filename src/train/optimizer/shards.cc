@@ -8,6 +8,7 @@
 
 #include "algo/optimizers/low_bit_adamw.h"
 #include "core/error.h"
+#include "ops/compute.h"
 #include "ops/optimizer_ops.h"
 #include "train/options/update_runs.h"
 
@@ -188,13 +189,16 @@ std::vector<double> Shards::join_chunk_sums(std::span<const double> sums, Piece 
   return dividing_.gather_lists(own);
 }
 
-void Shards::read(const float* gradients, Piece range, std::span<float> to) const {
+void Shards::read(Compute& compute, const float* gradients, Piece range,
+                  std::span<float> to) const {
   const Piece valid = divides_gradients() ? own() : range;
   const uint64_t begin = std::clamp(valid.begin, range.begin, range.end);
   const uint64_t end = std::clamp(valid.end, range.begin, range.end);
   std::ranges::fill(to, 0.0f);
-  std::copy(gradients + begin, gradients + end,
-            to.begin() + static_cast<ptrdiff_t>(begin - range.begin));
+  if (begin < end) {
+    copy_bytes(compute, {gradients + begin, to.data() + (begin - range.begin),
+                         (end - begin) * sizeof(float)});
+  }
   if (divides_gradients()) dividing_.fill(to);
 }
 

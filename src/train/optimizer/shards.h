@@ -61,7 +61,7 @@ class Shards {
   // counted from the beginning of the range.
   std::vector<double> join_chunk_sums(std::span<const double> sums, Piece places) const;
   // The gradients of a range in fp32, in memory of the host, from whoever has them.
-  void read(const float* gradients, Piece range, std::span<float> to) const;
+  void read(Compute& compute, const float* gradients, Piece range, std::span<float> to) const;
   // Afterwards each rank has what the others updated, of masters that all ranks have.
   void gather(const MasterFloats& masters, MemorySpace space) const;
   // The same, overlapped: of runs of masters in order, each with its first place.

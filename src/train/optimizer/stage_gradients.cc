@@ -62,9 +62,7 @@ class StageSquares {
                                                static_cast<size_t>(own_to - own_from)));
     }
     stages_.fill(std::span(values_));
-    double unused = 0;
-    squared_norm(compute_, {values_.data(), to - from,
-                            std::span(sums_).subspan(static_cast<size_t>(chunk), 1), unused});
+    square_chunk(compute_, {values_, sums_[static_cast<size_t>(chunk)]});
   }
 
   const StageRanks& stages_;

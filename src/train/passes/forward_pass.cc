@@ -184,7 +184,7 @@ TensorPtr ForwardPass::hidden(Samples samples, Rows rows) {
   return out.tensor;
 }
 
-// Stages have their memory in that of the host.
+// Outputs are in the host's memory.
 void ForwardPass::share(const OwnedTensor& out) const {
   model_.stage_ranks().share(std::span(out.data, out.tensor->num_bytes()));
 }

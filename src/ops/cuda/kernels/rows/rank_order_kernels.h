@@ -21,4 +21,15 @@ struct RankOrderParams {
 };
 void reduce_ranks(cudaStream_t stream, const RankOrderParams& params);
 
+// The same of int32, whose sums wrap around.
+struct WordOrderParams {
+  const int32_t* slots;
+  int64_t slot;
+  int32_t* own;
+  int rank, size;
+  bool largest;
+  int64_t count;
+};
+void reduce_words(cudaStream_t stream, const WordOrderParams& params);
+
 }  // namespace rl::cuda
