@@ -28,7 +28,16 @@ const std::vector<Layout>& layouts() {
       {{"parallel.data=2", "parallel.tensor=2", "parallel.reduction_parts=2",
         "parallel.zero_stage=2"},
        {"parallel.reduction_parts=2"}},
-      {{"parallel.data=2", "parallel.pipeline=2", "parallel.zero_stage=3"}, {}}};
+      {{"parallel.data=2", "parallel.pipeline=2", "parallel.zero_stage=3"}, {}},
+      {{"parallel.data=2", "parallel.zero_stage=2", "algo.advantage=gae",
+        "critic.optimizer.lr=1e-3"},
+       {}},
+      {{"parallel.tensor=2", "parallel.reduction_parts=2", "algo.advantage=gae",
+        "critic.optimizer.lr=1e-3"},
+       {"parallel.reduction_parts=2"}},
+      {{"parallel.data=2", "algo.objective=distill",
+        "model.teacher_path=" + fixture_model("qwen2")},
+       {}}};
   return *kLayouts;
 }
 
