@@ -1,7 +1,8 @@
 // Token embedding rows. Forward: x = table row rounded to the compute dtype, times scale, the
 // product rounded to the compute dtype again, widened to fp32 (the residual stream). scale is a
-// value of the compute dtype; 1 changes no bit. Backward: grad row += dx * scale for each token,
-// tokens in order; split by columns so that tasks never share an element.
+// value of the compute dtype; 1 changes no bit. A row whose id is below 0 is 0. Backward: grad row
+// += dx * scale for each token, tokens in order; split by columns so that tasks never share an
+// element.
 #pragma once
 #include <cstdint>
 

@@ -35,7 +35,7 @@ struct NextNorm {
   std::byte* y;  // (N, C) compute dtype
 };
 
-// x = embedding rows of the ids; then the norm of x.
+// x = embedding rows of the ids; then the norm of x. A row whose id is below 0 is 0.
 struct EmbedRowsArgs {
   const float* table;            // (V, C) fp32
   std::span<const int32_t> ids;  // (N), checked by the caller

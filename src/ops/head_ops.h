@@ -45,6 +45,13 @@ struct HeadLogitsArgs {
   RowStats* stats;                         // (rows)
 };
 
+// The statistics of rows whose tiles have been measured elsewhere.
+struct CombineTilesArgs {
+  const TileStats* tiles;  // (rows, count)
+  RowStats* stats;         // (rows)
+  int64_t rows, count;
+};
+
 // logprobs[i] = log-prob of ids[i] in row i, and the row's entropy in nats.
 struct HeadLogprobsArgs {
   const float* z;         // (rows, V)

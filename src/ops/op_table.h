@@ -31,6 +31,7 @@ class Compute;
   OP(gather_rows, GatherRowsArgs)                      \
   OP(scatter_add_rows, ScatterAddRowsArgs)             \
   OP(head_logits, HeadLogitsArgs)                      \
+  OP(combine_tiles, CombineTilesArgs)                  \
   OP(head_logprobs, HeadLogprobsArgs)                  \
   OP(distill_rows, DistillRowsArgs)                    \
   OP(head_logits_backward, HeadLogitsBackwardArgs)     \
@@ -54,6 +55,7 @@ class Compute;
   OP(prepare_gradient, PrepareGradientArgs)            \
   OP(zero_floats, ZeroFloatsArgs)                      \
   OP(copy_bytes, CopyBytesArgs)                        \
+  OP(copy_columns, CopyColumnsArgs)                    \
   OP(squared_norm, SquaredNormArgs)                    \
   OP(square_chunk, SquareChunkArgs)                    \
   OP(adamw, AdamwArgs)                                 \

@@ -80,4 +80,15 @@ struct CopyBytesArgs {
   uint64_t bytes;
 };
 
+// The first `bytes` bytes of every row go to the same row of a matrix whose rows may be wider or
+// narrower. What is read and what is written do not overlap. Any sizes; multiples of 8 are fastest.
+struct CopyColumnsArgs {
+  const std::byte* from;
+  uint64_t from_row_bytes;
+  std::byte* to;
+  uint64_t to_row_bytes;
+  int64_t rows;
+  uint64_t bytes;
+};
+
 }  // namespace rl

@@ -87,6 +87,22 @@ TEST_P(Head, LogitsAndStatisticsMatchTheReference) {
   }
 }
 
+// Of tiles that came from elsewhere, as of those that were measured here.
+TEST_P(Head, TilesAreCombinedAsWhereTheyAreMeasured) {
+  const Shape s{9, 8, 40 * kTile - 100};
+  Logits logits(s);
+  measure(s, 8, logits);
+  const int64_t count = logits.tiles.count() / s.rows;
+  OnBoth<TileStats> tiles(logits.tiles.read_device());
+  OnBoth<RowStats> stats(s.rows);
+  devices_.run([&](Compute& compute, auto at) {
+    combine_tiles(compute, {at(tiles), at(stats), s.rows, count});
+    combine_tiles(compute, {at(tiles), at(stats), 0, count});
+  });
+  EXPECT_EQ(fields_of(stats.read_device()), fields_of(logits.stats.read_device()));
+  expect_near(fields_of(stats.read_device()), fields_of(stats.host()), {1e-6, 1e-6});
+}
+
 // N1 and N2: a row alone and among others, and its log-prob in any batch.
 TEST_P(Head, BitsOfARowDependOnNoOtherRow) {
   const Shape all{37, 40, 700};

@@ -39,10 +39,41 @@ TEST_P(RowsTwins, RowsAreGathered) {
   }
 }
 
+std::vector<std::byte> some_bytes(size_t count, unsigned seed) {
+  std::vector<std::byte> out(count);
+  for (size_t i = 0; i < count; ++i) out[i] = static_cast<std::byte>(i * 37 + i / 251 + seed);
+  return out;
+}
+
+// In units of 8, of 4 and of 1 byte, which each of the sizes and addresses decides; rows of one
+// block of threads and of several. What lies beside the columns stays.
+TEST_P(RowsTwins, ColumnsAreCopied) {
+  struct Shape {
+    uint64_t from_row, to_row, bytes, from, to;
+  };
+  const std::vector<Shape> shapes = {
+      {24, 24, 24, 0, 0},  {24, 40, 16, 8, 24},       {40, 24, 16, 24, 0},
+      {24, 40, 16, 4, 16}, {24, 40, 16, 8, 4},        {28, 40, 16, 8, 16},
+      {24, 44, 16, 8, 16}, {24, 40, 12, 8, 16},       {24, 40, 5, 3, 16},
+      {9, 7, 6, 2, 1},     {8208, 8192, 8192, 16, 0}, {9000, 20000, 8200, 8, 16},
+      {24, 40, 8, 16, 0},  {5000, 4997, 4097, 1, 2}};
+  for (const Shape& s : shapes) {
+    SCOPED_TRACE(str(s.from_row, " to ", s.to_row, ", ", s.bytes));
+    OnBoth<std::byte> from(some_bytes(kRows * s.from_row, 1)), to(some_bytes(kRows * s.to_row, 2));
+    devices_.run([&](Compute& compute, auto at) {
+      copy_columns(compute,
+                   {at(from) + s.from, s.from_row, at(to) + s.to, s.to_row, kRows, s.bytes});
+    });
+    expect_same(to);
+  }
+}
+
 TEST_P(RowsTwins, NoRowsAreNoWork) {
   OnBoth<float> to(random_values(8, 1));
   devices_.run([&](Compute& compute, auto at) {
     gather_rows(compute, {nullptr, {}, 8, nullptr});
+    copy_columns(compute, {nullptr, 8, nullptr, 16, 0, 8});
+    copy_columns(compute, {nullptr, 8, nullptr, 16, 4, 0});
     scatter_add_rows(compute, {nullptr, {}, 8, at(to)});
     value_rows(compute, {nullptr, {}, nullptr, 8, {}});
     value_rows_backward(compute, {nullptr, {}, nullptr, 8, {}, at(to), at(to)});

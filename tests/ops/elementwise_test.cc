@@ -181,6 +181,18 @@ TEST(Embedding, RowsAreScaledInTheComputeType) {
   }
 }
 
+TEST(Embedding, ARowOfNoTokenIsZero) {
+  const auto table = random_values(20, 1);
+  const std::vector<int32_t> ids = {1, -1, 0};
+  std::vector<float> x(30, 2.0f);
+  embed({table.data(), ids.data(), 3, 10, 1.0f, Dtype::kF32, x.data()});
+  for (int64_t c = 0; c < 10; ++c) {
+    EXPECT_EQ(x[c], table[10 + c]);
+    EXPECT_EQ(x[10 + c], 0.0f);
+    EXPECT_EQ(x[20 + c], table[c]);
+  }
+}
+
 TEST(Embedding, RowsAreRoundedAndGradientsOfARepeatedTokenAdd) {
   const int64_t hidden = 10;
   const auto table = random_values(4 * hidden, 1), dx = random_values(3 * hidden, 2);

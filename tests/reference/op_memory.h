@@ -89,6 +89,7 @@ struct OpMemory {
     on_device(a.x, a.z, a.tiles, a.stats);
     in_host(a.inv_temperature);
   }
+  void at(const CombineTilesArgs& a) const { on_device(a.tiles, a.stats); }
   void at(const HeadLogprobsArgs& a) const {
     on_device(a.z, a.stats);
     in_host(a.ids, a.logprobs, a.entropies);
@@ -166,6 +167,7 @@ struct OpMemory {
   void at(const PrepareGradientArgs&) const {}
   void at(const ZeroFloatsArgs& a) const { on_device(a.to); }
   void at(const CopyBytesArgs&) const {}
+  void at(const CopyColumnsArgs& a) const { on_device(a.from, a.to); }
   void at(const SquaredNormArgs& a) const {
     on_device(a.values);
     in_host(a.chunk_sums);

@@ -106,5 +106,11 @@ void zero_floats(Compute&, const ZeroFloatsArgs& a) { std::fill_n(a.to, a.count,
 
 void copy_bytes(Compute&, const CopyBytesArgs& a) { std::memcpy(a.to, a.from, a.bytes); }
 
+void copy_columns(Compute&, const CopyColumnsArgs& a) {
+  for (uint64_t row = 0; row < static_cast<uint64_t>(a.rows); ++row)
+    for (uint64_t i = 0; i < a.bytes; ++i)
+      a.to[row * a.to_row_bytes + i] = a.from[row * a.from_row_bytes + i];
+}
+
 }  // namespace reference
 }  // namespace rl::testing

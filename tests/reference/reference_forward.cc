@@ -20,8 +20,10 @@ void embed_rows(Compute& compute, const EmbedRowsArgs& a) {
   for (size_t r = 0; r < a.ids.size(); ++r) {
     const auto row = static_cast<int64_t>(r);
     const float* from = a.table + a.ids[r] * a.hidden;
-    for (int64_t c = 0; c < a.hidden; ++c)
-      a.x[row * a.hidden + c] = round_to(t, round_to(t, from[c]) * a.scale);
+    for (int64_t c = 0; c < a.hidden; ++c) {
+      float& x = a.x[row * a.hidden + c];
+      x = a.ids[r] < 0 ? 0.0f : round_to(t, round_to(t, from[c]) * a.scale);
+    }
     norm_row(t, a.then, a.x, row, a.hidden);
   }
 }

@@ -121,7 +121,21 @@ void head_logits(Compute& compute, const HeadLogitsArgs& a) {
                                               static_cast<float>(sums.sum),
                                               static_cast<float>(sums.weighted)};
     }
-    a.stats[row] = stats_of(measure(z, slices.n));
+  }
+  reference::combine_tiles(
+      compute, {a.tiles, a.stats, static_cast<int64_t>(a.inv_temperature.size()), slices.count()});
+}
+
+void combine_tiles(Compute&, const CombineTilesArgs& a) {
+  for (int64_t row = 0; row < a.rows; ++row) {
+    const std::span tiles(a.tiles + row * a.count, static_cast<size_t>(a.count));
+    RowSums sums{std::ranges::max_element(tiles, {}, &TileStats::max)->max, 0, 0};
+    for (const TileStats& tile : tiles) {
+      const double below = tile.max - sums.max, scale = std::exp(below);
+      sums.sum += scale * tile.sum;
+      sums.weighted += scale * (tile.weighted + below * tile.sum);
+    }
+    a.stats[row] = stats_of(sums);
   }
 }
 

@@ -74,8 +74,12 @@ void head_logits(Compute& compute, const HeadLogitsArgs& a) {
           {t.data + r * t.stride, t.cols, a.inv_temperature[row], a.z + row * slices.n + t.col0});
     }
   });
-  for (int64_t row = 0; row < rows; ++row)
-    a.stats[row] = combine_tiles(a.tiles + row * num_tiles, num_tiles);
+  cpu::combine_tiles(compute, {a.tiles, a.stats, rows, num_tiles});
+}
+
+void combine_tiles(Compute&, const CombineTilesArgs& a) {
+  for (int64_t row = 0; row < a.rows; ++row)
+    a.stats[row] = rl::combine_tiles(a.tiles + row * a.count, a.count);
 }
 
 void head_logprobs(Compute&, const HeadLogprobsArgs& a) {

@@ -94,5 +94,13 @@ void zero_floats(Compute& compute, const ZeroFloatsArgs& a) {
 
 void copy_bytes(Compute&, const CopyBytesArgs& a) { std::memcpy(a.to, a.from, a.bytes); }
 
+void copy_columns(Compute&, const CopyColumnsArgs& a) {
+  if (a.bytes == 0) return;
+  for (int64_t i = 0; i < a.rows; ++i) {
+    const auto row = static_cast<uint64_t>(i);
+    std::memcpy(a.to + row * a.to_row_bytes, a.from + row * a.from_row_bytes, a.bytes);
+  }
+}
+
 }  // namespace cpu
 }  // namespace rl

@@ -24,6 +24,10 @@ void head_logits(Compute& compute, const HeadLogitsArgs& a) {
   combine_tiles(gpu.stream(), {a.tiles, a.stats, rows, slices.count()});
 }
 
+void combine_tiles(Compute& compute, const CombineTilesArgs& a) {
+  combine_tiles(cuda_of(compute).stream(), {a.tiles, a.stats, a.rows, a.count});
+}
+
 void head_logprobs(Compute& compute, const HeadLogprobsArgs& a) {
   CudaCompute& gpu = cuda_of(compute);
   const auto rows = static_cast<int64_t>(a.ids.size());

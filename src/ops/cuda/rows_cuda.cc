@@ -16,6 +16,12 @@ void gather_rows(Compute& compute, const GatherRowsArgs& a) {
                              static_cast<int64_t>(a.row_bytes), a.to});
 }
 
+void copy_columns(Compute& compute, const CopyColumnsArgs& a) {
+  copy_columns(cuda_of(compute).stream(),
+               {a.from, static_cast<int64_t>(a.from_row_bytes), a.to,
+                static_cast<int64_t>(a.to_row_bytes), a.rows, static_cast<int64_t>(a.bytes)});
+}
+
 void scatter_add_rows(Compute& compute, const ScatterAddRowsArgs& a) {
   CudaCompute& gpu = cuda_of(compute);
   add_runs(gpu.stream(), {upload_runs(gpu, a.rows), a.from, a.width, 1.0f, a.to});

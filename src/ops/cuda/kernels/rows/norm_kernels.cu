@@ -27,11 +27,14 @@ RL_KERNEL void norm_rows_kernel(NormRowsParams p) {
 RL_KERNEL void embed_rows_kernel(EmbedRowsParams p) {
   const RowTeam team = row_team(p.hidden);
   if (team.row >= p.rows) return;
-  const float* from = p.table + p.ids[team.row] * p.hidden;
+  const int32_t id = p.ids[team.row];
+  const float* from = p.table + id * p.hidden;
   float* x = p.x + team.row * p.hidden;
   each_ahead(
       team, p.hidden,
-      [&](int64_t i) { return round_to(p.dtype, round_to(p.dtype, from[i]) * p.scale); },
+      [&](int64_t i) {
+        return id < 0 ? 0.0f : round_to(p.dtype, round_to(p.dtype, from[i]) * p.scale);
+      },
       [&](int64_t i, float value) { x[i] = value; });
   norm_row(team, {p.x, p.norm, p.y, p.dtype, p.rows, p.hidden});
 }

@@ -24,7 +24,8 @@ struct NormRowsParams {
 };
 void norm_rows(cudaStream_t stream, const NormRowsParams& params);
 
-// x = table row of the id, rounded, scaled and rounded again; then y = norm(x).
+// x = table row of the id, rounded, scaled and rounded again, or 0 for an id below 0; then
+// y = norm(x).
 struct EmbedRowsParams {
   const float* table;  // (V, C)
   const int32_t* ids;  // (rows)

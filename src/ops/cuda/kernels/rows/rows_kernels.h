@@ -17,6 +17,16 @@ struct GatherRowsParams {
 };
 void gather_rows(cudaStream_t stream, const GatherRowsParams& params);
 
+// The first `bytes` bytes of every row, from rows of from_row_bytes bytes to rows of to_row_bytes.
+struct CopyColumnsParams {
+  const void* from;
+  int64_t from_row_bytes;
+  void* to;
+  int64_t to_row_bytes;
+  int64_t rows, bytes;
+};
+void copy_columns(cudaStream_t stream, const CopyColumnsParams& params);
+
 // Entries ordered by the row they go to; those of a row are in order.
 struct Runs {
   const int32_t* rows;     // (count) distinct
