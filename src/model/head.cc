@@ -88,7 +88,7 @@ void head_forward(const Model& model, const ComputeCopy& weights,
   head_logits(model.compute(),
               {weights.packed().head(), b.hidden + static_cast<uint64_t>(first_row) * row_bytes,
                inv_temperature, b.z, own_tiles(b), b.stats});
-  if (b.cut.ranks() > 1) combine_tiles_of_ranks(model.tensor_ranks(), b);
+  if (b.cut.ranks() > 1) combine_tiles_of_ranks(model.compute(), model.tensor_ranks(), b);
 }
 
 void head_scores(const Model& model, const HeadBuffers& b, std::span<const int32_t> ids,

@@ -12,24 +12,13 @@
 namespace rl {
 namespace {
 
-// Tokens counted from the first one that the rank has; 0 for those of other ranks.
+// Tokens counted from the first one that the rank has; -1 for those of other ranks.
 std::vector<int32_t> own_ids(std::span<const int32_t> ids, const TokenRange& own) {
   std::vector<int32_t> out;
   out.reserve(ids.size());
   for (const int32_t id : ids)
-    out.push_back(own.has(id) ? id - static_cast<int32_t>(own.first) : 0);
+    out.push_back(own.has(id) ? id - static_cast<int32_t>(own.first) : -1);
   return out;
-}
-
-// Of the rows of other ranks.
-void zero_rows(Compute& compute, const EmbedTokensArgs& a, const TokenRange& own, int64_t width) {
-  const auto n = static_cast<int64_t>(a.ids.size());
-  const auto is_own = [&](int64_t row) { return own.has(a.ids[static_cast<size_t>(row)]); };
-  for (int64_t first = 0, end = 0; first < n; first = end) {
-    const bool kept = is_own(first);
-    for (end = first + 1; end < n && is_own(end) == kept;) ++end;
-    if (!kept) zero_floats(compute, {a.x + first * width, (end - first) * width});
-  }
 }
 
 }  // namespace
@@ -50,8 +39,8 @@ void embed_tokens(const Model& model, const ComputeCopy& weights, const EmbedTok
   const auto rows = static_cast<int64_t>(a.ids.size());
   const std::vector<int32_t> ids = own_ids(a.ids, cut.own());
   embed_rows(compute, {weights.embedding(), ids, config.hidden, scale, a.x, a.then});
-  zero_rows(compute, a, cut.own(), config.hidden);
-  model.tensor_ranks().merge(std::span(a.x, static_cast<size_t>(rows * config.hidden)));
+  model.tensor_ranks().merge(std::span(a.x, static_cast<size_t>(rows * config.hidden)),
+                             compute.space());
   norm_rows(compute, {a.x, a.then.norm, a.then.y, rows, config.hidden});
 }
 

@@ -1,7 +1,6 @@
 #include "model/vocabulary_ranks.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "core/error.h"
@@ -15,23 +14,41 @@ TileStats* own_tiles(const HeadBuffers& b) {
   return b.tiles_by_rank + b.rows * b.cut.first_tile(b.cut.rank());
 }
 
-void combine_tiles_of_ranks(const TensorRanks& ranks, HeadBuffers& b) {
+namespace {
+
+// Columns of each rank, (rows, its columns), one rank behind the other.
+struct ColumnsByRank {
+  const std::byte* data;
+  const Pieces& pieces;  // elements of each rank
+  uint64_t element;      // bytes
+  int64_t rows;
+};
+
+// Writes (rows, columns of all).
+void join_columns(Compute& compute, const ColumnsByRank& of, std::byte* to) {
+  if (of.rows == 0) return;
+  const auto rows = static_cast<uint64_t>(of.rows);
+  const uint64_t row_bytes = of.pieces.count() / rows * of.element;
+  for (int r = 0; r < of.pieces.parts(); ++r) {
+    const Piece piece = of.pieces[r];
+    const uint64_t bytes = piece.count() / rows * of.element;
+    copy_columns(compute, {of.data + piece.begin * of.element, bytes,
+                           to + piece.begin / rows * of.element, row_bytes, of.rows, bytes});
+  }
+}
+
+}  // namespace
+
+void combine_tiles_of_ranks(Compute& compute, const TensorRanks& ranks, HeadBuffers& b) {
   const VocabularyCut& cut = b.cut;
-  const int64_t all = cut.tiles().count();
   Pieces bytes{{0}};
   for (int r = 0; r < ranks.size(); ++r)
     bytes.bounds.push_back(static_cast<uint64_t>(b.rows * cut.first_tile(r + 1)) *
                            sizeof(TileStats));
-  const std::span gathered(b.tiles_by_rank, static_cast<size_t>(b.rows * all));
-  ranks.gather_bytes(std::as_writable_bytes(gathered), bytes);
-  for (int64_t row = 0; row < b.rows; ++row) {
-    TileStats* const tiles = b.tiles + row * all;
-    for (int r = 0; r < ranks.size(); ++r) {
-      const int64_t first = cut.first_tile(r), count = cut.first_tile(r + 1) - first;
-      std::copy_n(b.tiles_by_rank + b.rows * first + row * count, count, tiles + first);
-    }
-    b.stats[row] = combine_tiles(tiles, all);
-  }
+  auto* const by_rank = reinterpret_cast<std::byte*>(b.tiles_by_rank);
+  ranks.gather_bytes({by_rank, bytes.count()}, bytes, compute.space());
+  join_columns(compute, {by_rank, bytes, 1, b.rows}, reinterpret_cast<std::byte*>(b.tiles));
+  combine_tiles(compute, {b.tiles, b.stats, b.rows, cut.tiles().count()});
 }
 
 void score_over_ranks(const Model& model, const HeadBuffers& b, std::span<const int32_t> ids,
@@ -48,26 +65,30 @@ void score_over_ranks(const Model& model, const HeadBuffers& b, std::span<const 
   model.tensor_ranks().merge(out.logprobs);
 }
 
-void gather_logits(const TensorRanks& ranks, const HeadBuffers& b, float* to) {
+void gather_logits(Compute& compute, const TensorRanks& ranks, const HeadBuffers& b, float* to) {
   const int64_t all = b.cut.tiles().n;
-  std::fill_n(to, b.rows * all, 0.0f);
-  for (int64_t row = 0; row < b.rows; ++row)
-    std::copy_n(b.z + row * b.vocab, b.vocab, to + row * all + b.cut.own().first);
-  ranks.merge(std::span(to, static_cast<size_t>(b.rows * all)));
+  const auto own_bytes = static_cast<uint64_t>(b.vocab) * sizeof(float);
+  zero_floats(compute, {to, b.rows * all});
+  copy_columns(compute, {reinterpret_cast<const std::byte*>(b.z), own_bytes,
+                         reinterpret_cast<std::byte*>(to + b.cut.own().first),
+                         static_cast<uint64_t>(all) * sizeof(float), b.rows, own_bytes});
+  ranks.merge(std::span(to, static_cast<size_t>(b.rows * all)), compute.space());
 }
 
-void keep_own_columns(const HeadBuffers& b, float* rows) {
-  for (int64_t row = 0; row < b.rows; ++row) {
-    const float* const from = rows + row * b.cut.tiles().n + b.cut.own().first;
-    std::memmove(rows + row * b.vocab, from, static_cast<size_t>(b.vocab) * sizeof(float));
-  }
+void copy_own_columns(Compute& compute, const HeadBuffers& b, const float* rows, float* to) {
+  const auto own_bytes = static_cast<uint64_t>(b.vocab) * sizeof(float);
+  copy_columns(compute, {reinterpret_cast<const std::byte*>(rows + b.cut.own().first),
+                         static_cast<uint64_t>(b.cut.tiles().n) * sizeof(float),
+                         reinterpret_cast<std::byte*>(to), own_bytes, b.rows, own_bytes});
 }
 
 namespace {
 
 // Fills z with all logits of the rows that this rank has of `rows`.
-void bring_logits(const TensorRanks& ranks, const HeadBuffers& b, const Pieces& rows) {
+void bring_logits(const Model& model, const HeadBuffers& b, const Pieces& rows) {
   RL_CHECK(b.logits_by_rank != nullptr);
+  Compute& compute = model.compute();
+  const TensorRanks& ranks = model.tensor_ranks();
   const uint64_t count = rows[ranks.rank()].count();
   Pieces out{{0}}, in{{0}};
   for (int r = 0; r < ranks.size(); ++r) {
@@ -75,18 +96,13 @@ void bring_logits(const TensorRanks& ranks, const HeadBuffers& b, const Pieces& 
     out.bounds.push_back(rows[r].end * static_cast<uint64_t>(b.vocab));
     in.bounds.push_back(count * end);
   }
-  ranks.exchange({const_values_of(std::span<const float>(b.z, out.count())), out},
-                 {values_of(std::span(b.logits_by_rank, in.count())), in});
-  const int64_t vocab = b.cut.tiles().n;
-  for (uint64_t row = 0; row < count; ++row) {
-    for (int r = 0; r < ranks.size(); ++r) {
-      const TokenRange tokens = b.cut.tokens_of_rank(r);
-      const auto from =
-          static_cast<int64_t>(in[r].begin) + static_cast<int64_t>(row) * tokens.count;
-      std::copy_n(b.logits_by_rank + from, tokens.count,
-                  b.z + static_cast<int64_t>(row) * vocab + tokens.first);
-    }
-  }
+  const MemorySpace space = compute.space();
+  ranks.exchange({const_values_of(std::span<const float>(b.z, out.count()), space), out},
+                 {values_of(std::span(b.logits_by_rank, in.count()), space), in});
+  join_columns(compute,
+               {reinterpret_cast<const std::byte*>(b.logits_by_rank), in, sizeof(float),
+                static_cast<int64_t>(count)},
+               reinterpret_cast<std::byte*>(b.z));
 }
 
 }  // namespace
@@ -94,7 +110,7 @@ void bring_logits(const TensorRanks& ranks, const HeadBuffers& b, const Pieces& 
 void sample_over_ranks(const Model& model, const HeadBuffers& b, const SampleRowsArgs& a) {
   const TensorRanks& ranks = model.tensor_ranks();
   const Pieces rows = even_pieces(static_cast<uint64_t>(b.rows), ranks.size());
-  bring_logits(ranks, b, rows);
+  bring_logits(model, b, rows);
   const auto first = static_cast<int64_t>(rows[ranks.rank()].begin);
   const auto end = static_cast<int64_t>(rows[ranks.rank()].end);
   std::vector<SampleRow> own;

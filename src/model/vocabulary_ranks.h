@@ -4,7 +4,7 @@
 // divided: a rank has all logits of its rows, samples from them as one rank does, and tells the
 // others what came out.
 //
-// All ranks make the same calls. Their devices compute in memory of the host.
+// All ranks make the same calls.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -23,14 +23,15 @@ inline int64_t most_sampled_rows(int64_t rows, const VocabularyCut& cut) {
 TileStats* own_tiles(const HeadBuffers& buffers);
 
 // After head_logits() of buffers.rows rows: fills tiles and stats.
-void combine_tiles_of_ranks(const TensorRanks& ranks, HeadBuffers& buffers);
+void combine_tiles_of_ranks(Compute& compute, const TensorRanks& ranks, HeadBuffers& buffers);
 // As head_scores().
 void score_over_ranks(const Model& model, const HeadBuffers& buffers, std::span<const int32_t> ids,
                       const HeadScores& out);
 // Copies all logits of buffers.rows rows, (rows, tokens of all), to each rank.
-void gather_logits(const TensorRanks& ranks, const HeadBuffers& buffers, float* to);
-// Of such rows leaves the columns of this rank's tokens, (rows, its tokens).
-void keep_own_columns(const HeadBuffers& buffers, float* rows);
+void gather_logits(Compute& compute, const TensorRanks& ranks, const HeadBuffers& buffers,
+                   float* to);
+// Copies this rank's columns of such rows, (rows, its tokens), to another array.
+void copy_own_columns(Compute& compute, const HeadBuffers& buffers, const float* rows, float* to);
 // As sample_rows(), of args that name the buffers.
 void sample_over_ranks(const Model& model, const HeadBuffers& buffers, const SampleRowsArgs& args);
 

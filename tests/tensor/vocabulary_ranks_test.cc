@@ -95,6 +95,8 @@ TEST(VocabularyTiles, AreSummedInTheirOrder) {
   for (const int ranks : {2, 4}) {
     run_local_ranks(ranks, [&](std::shared_ptr<Transport> transport) {
       comm::Group group(transport, {kLongNs});
+      const std::unique_ptr<Executor> executor = make_thread_executor(1);
+      const std::unique_ptr<Compute> compute = make_cpu_compute(*executor, Dtype::kF32);
       ModelConfig config = twelve_heads(false);
       config.vocab = 64;
       const int64_t count = 4 / ranks;
@@ -109,7 +111,7 @@ TEST(VocabularyTiles, AreSummedInTheirOrder) {
           own_tiles(b)[r * count + i] = {0.0f, sum, 0.0f};
         }
       }
-      combine_tiles_of_ranks(TensorRanks(group), b);
+      combine_tiles_of_ranks(*compute, TensorRanks(group), b);
       for (int64_t r = 0; r < b.rows; ++r) EXPECT_EQ(b.stats[r].sum, sums[r]) << ranks << " ranks";
     });
   }

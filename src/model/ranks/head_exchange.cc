@@ -25,14 +25,19 @@ void HeadExchange::to_rows(const HeadArrays& a) const {
 
 void HeadExchange::copy_runs(const HeadArrays& a, int rank, std::byte* piece, bool to_piece) const {
   const auto units = static_cast<int64_t>(units_[ranks_.rank()].count());
+  const auto all_bytes = static_cast<uint64_t>(a.runs.all_bytes(ranks_.size()));
+  const auto own_bytes = static_cast<uint64_t>(a.runs.own_bytes());
   std::byte *unit = a.rows, *at = piece;
-  for (int64_t i = 0; i < units; ++i) {
-    for (int64_t run = 0; run < a.runs.count; ++run) {
-      const int64_t bytes = a.runs.bytes[run];
-      copy(unit + rank * bytes, at, static_cast<uint64_t>(bytes), to_piece);
-      unit += ranks_.size() * bytes;
-      at += bytes;
-    }
+  for (int64_t run = 0; run < a.runs.count; ++run) {
+    const int64_t bytes = a.runs.bytes[run];
+    std::byte* const heads = unit + rank * bytes;
+    const auto size = static_cast<uint64_t>(bytes);
+    if (to_piece)
+      copy_columns(compute_, {heads, all_bytes, at, own_bytes, units, size});
+    else
+      copy_columns(compute_, {at, own_bytes, heads, all_bytes, units, size});
+    unit += ranks_.size() * bytes;
+    at += bytes;
   }
 }
 
@@ -40,11 +45,10 @@ void HeadExchange::copy_heads(const HeadArrays& a, int rank, std::byte* piece,
                               bool to_piece) const {
   const Piece units = units_[rank];
   const auto bytes = static_cast<uint64_t>(a.runs.own_bytes());
-  copy(a.heads + units.begin * bytes, piece, units.count() * bytes, to_piece);
-}
-
-void HeadExchange::copy(std::byte* a, std::byte* b, uint64_t bytes, bool to_b) const {
-  if (bytes != 0) copy_bytes(compute_, {to_b ? a : b, to_b ? b : a, bytes});
+  std::byte* const heads = a.heads + units.begin * bytes;
+  const uint64_t all = units.count() * bytes;
+  if (all == 0) return;
+  copy_bytes(compute_, {to_piece ? heads : piece, to_piece ? piece : heads, all});
 }
 
 }  // namespace rl

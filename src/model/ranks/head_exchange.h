@@ -47,7 +47,6 @@ class HeadExchange {
   // Copies between the runs of each own unit that are a rank's, and a piece of it.
   void copy_runs(const HeadArrays& a, int rank, std::byte* piece, bool to_piece) const;
   void copy_heads(const HeadArrays& a, int rank, std::byte* piece, bool to_piece) const;
-  void copy(std::byte* a, std::byte* b, uint64_t bytes, bool to_b) const;
 
   Compute& compute_;
   const ContextRanks& ranks_;

@@ -98,13 +98,15 @@ const float* RowTeacher::compare(const HeadChunk& chunk, const DistillOptions& o
   }
   gather_rows(model_, hidden_, rows_, head_);
   head_forward(model_, inv_temperature_, head_);
+  Compute& compute = model_.compute();
   const bool divided = ranks_.size() > 1;
-  if (divided) gather_logits(ranks_, policy, student_);
-  distill_rows(model_.compute(),
-               {options.params, options.coef, weight, head_.vocab, divided ? student_ : policy.z,
-                policy.stats, head_.z, head_.stats, value});
-  if (divided) keep_own_columns(policy, head_.z);
-  return head_.z;
+  if (divided) gather_logits(compute, ranks_, policy, student_);
+  distill_rows(compute, {options.params, options.coef, weight, head_.vocab,
+                         divided ? student_ : policy.z, policy.stats, head_.z, head_.stats, value});
+  if (!divided) return head_.z;
+  // The student's logits are not needed any more.
+  copy_own_columns(compute, policy, head_.z, student_);
+  return student_;
 }
 
 }  // namespace rl
