@@ -27,6 +27,9 @@ struct PackedShape {
   SliceCut cut = {};
 };
 
+// That of a device which packs columns of W as rows of k values, one after the other.
+PackedShape shape_of_rows(const SliceRule& rule, Dtype dtype);
+
 // A packed matrix bound to memory.
 class PackedMatrix {
  public:

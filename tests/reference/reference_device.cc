@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/arena.h"
-#include "core/checked.h"
 #include "reference_elements.h"
 
 namespace rl::testing {
@@ -27,15 +25,7 @@ class ReferenceDevice final : public Device {
   const char* name() const override { return "reference"; }
   bool has_bf16() const override { return true; }
   PackedShape plan_packed(const SliceRule& rule, Dtype compute) const override {
-    PackedShape shape;
-    shape.k = rule.k;
-    shape.slices = cut_slices(rule);
-    shape.cut = rule.cut;
-    const CheckedU64 elements =
-        CheckedU64(static_cast<uint64_t>(rule.k)) * CheckedU64(static_cast<uint64_t>(rule.n));
-    shape.bytes =
-        (elements * CheckedU64(dtype_bytes(compute))).align_up(ArenaPlan::kAlignment).get();
-    return shape;
+    return shape_of_rows(rule, compute);
   }
   // The vocabularies of the fixtures are several parts, the last one shorter.
   int64_t vocabulary_part() const override { return 128; }
