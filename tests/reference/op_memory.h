@@ -172,6 +172,7 @@ struct OpMemory {
     on_device(a.values);
     in_host(a.chunk_sums);
   }
+  void at(const SquareChunkArgs& a) const { in_host(a.values); }
   void at(const AdamwArgs& a) const { on_device(a.param, a.m, a.v, a.grad); }
   void at(const AdamwBf16Args& a) const { on_device(a.all.param, a.all.m, a.all.v, a.all.grad); }
   void at(const AdamwInt8Args& a) const {

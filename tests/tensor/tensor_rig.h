@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "../comm/local_ranks.h"
+#include "model/ranks/device_staging.h"
 #include "support/layered_model.h"
 #include "train/divided_model.h"
 
@@ -17,7 +18,10 @@ inline void on_ranks(const Division& d, const RigOptions& given, const TrainerOp
                      const std::function<void(TrainRig&, int rank)>& work) {
   const int64_t count = d.parts / d.ranks;
   run_local_ranks(static_cast<int>(d.ranks), [&](std::shared_ptr<Transport> transport) {
-    comm::Group group(transport, {kLongNs});
+    const std::unique_ptr<Executor> executor = make_thread_executor(1);
+    const std::unique_ptr<Compute> copies =
+        given.device.make_compute(*executor, given.compute, nullptr);
+    comm::Group group(transport, {.timeout_ns = kLongNs, .staging = staging_of(*copies)});
     RigOptions rig_options = given;
     rig_options.split = {d.parts, group.rank() * count, count};
     if (d.ranks > 1) rig_options.tensor = TensorRanks(group);
