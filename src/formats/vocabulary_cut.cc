@@ -27,6 +27,13 @@ TokenRange VocabularyCut::tokens_of(int64_t part, int64_t parts) const {
   return {first, std::min(end, tiles_.n) - first};
 }
 
+std::vector<int64_t> VocabularyCut::own_bounds() const {
+  std::vector<int64_t> bounds = {0};
+  for (int64_t p = 0; p < split_.count; ++p)
+    bounds.push_back(part(split_.first + p).end() - own().first);
+  return bounds;
+}
+
 ModelConfig with_most_tokens(ModelConfig config) {
   const VocabularyCut cut(config);
   int64_t largest = 0;

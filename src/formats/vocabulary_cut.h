@@ -7,6 +7,7 @@
 // in a vocabulary that has not as many for each part.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "formats/model_config.h"
 #include "ops/matmul_slices.h"
@@ -37,6 +38,8 @@ class VocabularyCut {
     return tokens_of(rank * split_.count, split_.count);
   }
   TokenRange own() const { return tokens_of(split_.first, split_.count); }
+  // Where the parts of this rank begin and the last one ends, counted from its first token.
+  std::vector<int64_t> own_bounds() const;
   // Number of the first tile of a rank; for ranks(), how many there are.
   int64_t first_tile(int64_t rank) const { return tile_of_part(rank * split_.count); }
   int64_t num_own_tiles() const { return first_tile(rank() + 1) - first_tile(rank()); }

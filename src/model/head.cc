@@ -53,6 +53,7 @@ HeadBuffers::HeadBuffers(const ModelConfig& config, Dtype compute, const HeadRow
     : max_rows(rows.chunk),
       logit_rows(rows.logits),
       cut(config),
+      parts(cut.own_bounds()),
       gradient_tokens(rows.gradient_tokens),
       samples(rows.samples) {
   RL_CHECK(rows.logits == rows.chunk || rows.logits % kLogitRows == 0);
@@ -87,7 +88,7 @@ void head_forward(const Model& model, const ComputeCopy& weights,
   b.rows = rows;
   head_logits(model.compute(),
               {weights.packed().head(), b.hidden + static_cast<uint64_t>(first_row) * row_bytes,
-               inv_temperature, b.z, own_tiles(b), b.stats});
+               inv_temperature, b.z, own_tiles(b), b.stats, b.parts});
   if (b.cut.ranks() > 1) combine_tiles_of_ranks(model.compute(), model.tensor_ranks(), b);
 }
 

@@ -7,6 +7,7 @@
 // (model/vocabulary_ranks.h).
 #pragma once
 #include <span>
+#include <vector>
 
 #include "formats/vocabulary_cut.h"
 #include "model/backward_weights.h"
@@ -41,6 +42,7 @@ class HeadBuffers {
 
   int64_t max_rows, logit_rows;
   VocabularyCut cut;
+  std::vector<int64_t> parts;  // cut.own_bounds()
   int64_t vocab = 0;           // tokens that this rank has
   int64_t rows = 0;            // of the last head_forward()
   float* z = nullptr;          // (logit rows, vocab) tempered logits

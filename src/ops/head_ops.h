@@ -43,6 +43,9 @@ struct HeadLogitsArgs {
   float* z;                                // (rows, V)
   TileStats* tiles;                        // (rows, slices)
   RowStats* stats;                         // (rows)
+  // Where parts of the columns begin and the last one ends (VocabularyCut); empty: one part. Where
+  // bits depend on how many columns a product has, each part is a product of its own.
+  std::span<const int64_t> parts = {};
 };
 
 // The statistics of rows whose tiles have been measured elsewhere.

@@ -103,6 +103,39 @@ TEST_P(Head, TilesAreCombinedAsWhereTheyAreMeasured) {
   expect_near(fields_of(stats.read_device()), fields_of(stats.host()), {1e-6, 1e-6});
 }
 
+// So ranks that divide a vocabulary have the logits of one rank with as many parts.
+TEST_P(Head, APartHasTheBitsOfAHeadOfItsOwn) {
+  const Shape all{37, 40, 3 * kTile - 100};
+  const std::vector<int64_t> parts = {0, kTile, all.vocab};
+  const DeviceArray<std::byte> w{
+      std::span<const std::byte>(as_dtype(random_values(all.vocab * all.hidden, 5), dtype_))},
+      x{std::span<const std::byte>(as_dtype(random_values(all.rows * all.hidden, 6), dtype_))};
+  const std::vector<float> inv = temperatures(all.rows);
+  // The logits of columns [first, end) of w.
+  const auto logits = [&](int64_t first, int64_t end, std::span<const int64_t> bounds) {
+    const PackedShape shape =
+        devices_.gpu_device().plan_packed({all.hidden, end - first, {}, kTile}, dtype_);
+    PackedMatrix matrix;
+    matrix.bind(shape, w.data() + first * all.hidden * static_cast<int64_t>(dtype_bytes(dtype_)));
+    DeviceArray<float> z(all.rows * (end - first));
+    DeviceArray<TileStats> tiles(all.rows * shape.slices.count());
+    DeviceArray<RowStats> stats(all.rows);
+    head_logits(devices_.gpu(),
+                {matrix, x.data(), inv, z.data(), tiles.data(), stats.data(), bounds});
+    return z.read();
+  };
+  const std::vector<float> together = logits(0, all.vocab, parts);
+  for (size_t p = 0; p + 1 < parts.size(); ++p) {
+    const int64_t first = parts[p], n = parts[p + 1] - first;
+    const std::vector<float> alone = logits(first, parts[p + 1], {});
+    for (int64_t row = 0; row < all.rows; ++row) {
+      EXPECT_TRUE(std::equal(alone.begin() + row * n, alone.begin() + (row + 1) * n,
+                             together.begin() + row * all.vocab + first))
+          << "part " << p << ", row " << row;
+    }
+  }
+}
+
 // N1 and N2: a row alone and among others, and its log-prob in any batch.
 TEST_P(Head, BitsOfARowDependOnNoOtherRow) {
   const Shape all{37, 40, 700};

@@ -49,8 +49,8 @@ bool is_aligned(const void* rows, int64_t row_bytes) {
 // Multiplies some rows of one input, and compares them with all of them.
 class OrderCheck {
  public:
-  OrderCheck(CudaCompute& gpu, const PinnedProducts& pinned, const PackedMatrix& w)
-      : gpu_(gpu), pinned_(pinned), w_(w), n_(w.shape().slices.n), k_(w.shape().k) {
+  OrderCheck(CudaCompute& gpu, const PinnedProducts& pinned, const ProductWeights& w)
+      : gpu_(gpu), pinned_(pinned), w_(w), n_(w.n), k_(w.k) {
     const int64_t row_bytes = k_ * gpu.item() + 2 * n_ * static_cast<int64_t>(sizeof(float));
     rows_ = std::min(kCheckRows, gpu.scratch_rows(row_bytes));
     x_ = gpu.upload(std::span<const std::byte>(check_input(gpu.dtype(), rows_ * k_)));
@@ -77,12 +77,12 @@ class OrderCheck {
 
  private:
   ProductParams params(int64_t first, int64_t rows, float* y) const {
-    return {x_ + first * k_ * gpu_.item(), w_.data(), y, rows, n_, k_};
+    return {x_ + first * k_ * gpu_.item(), w_.data, y, rows, n_, k_};
   }
 
   CudaCompute& gpu_;
   const PinnedProducts& pinned_;
-  const PackedMatrix& w_;
+  const ProductWeights w_;
   const int64_t n_, k_;
   int64_t rows_;
   const std::byte* x_;
@@ -101,29 +101,29 @@ void add_by_kernel(CudaCompute& gpu, const GradientProductParams& p) {
 
 }  // namespace
 
-Products::Choice Products::find(const PackedMatrix& w) const {
+Products::Choice Products::find(const ProductWeights& w) const {
   const ScratchScope scratch(compute_);
   OrderCheck check(compute_, pinned_, w);
-  const std::vector<ProductAlgorithm> proposals = pinned_.algorithms(
-      ProductParams{w.data(), w.data(), nullptr, kProposalRows, w.shape().slices.n, w.shape().k});
+  const std::vector<ProductAlgorithm> proposals =
+      pinned_.algorithms(ProductParams{w.data, w.data, nullptr, kProposalRows, w.n, w.k});
   for (const ProductAlgorithm& algorithm : proposals)
     if (check.passes(algorithm)) return algorithm;
   return std::nullopt;
 }
 
-void Products::prepare(const PackedMatrix& w) {
-  const Shape shape{w.shape().slices.n, w.shape().k};
+void Products::prepare(const ProductWeights& w) {
+  const Shape shape{w.n, w.k};
   if (!forward_.contains(shape)) forward_.emplace(shape, find(w));
 }
 
-bool Products::is_pinned(const PackedMatrix& w) const {
-  return forward_.at({w.shape().slices.n, w.shape().k}).has_value();
+bool Products::is_pinned(const ProductWeights& w) const {
+  return forward_.at({w.n, w.k}).has_value();
 }
 
-void Products::multiply(const PackedMatrix& w, const std::byte* x, int64_t rows, float* y) {
+void Products::multiply(const ProductWeights& w, const std::byte* x, int64_t rows, float* y) {
   if (rows == 0) return;
   prepare(w);
-  const ProductParams params{x, w.data(), y, rows, w.shape().slices.n, w.shape().k};
+  const ProductParams params{x, w.data, y, rows, w.n, w.k};
   const Choice& choice = forward_.at({params.n, params.k});
   if (!choice) return multiply_by_kernel(compute_, params);
   // As the algorithm was proposed.
@@ -135,20 +135,20 @@ void Products::multiply(const PackedMatrix& w, const std::byte* x, int64_t rows,
                   params.n, " x ", params.k, " refuses ", rows, " rows"));
 }
 
-Products::Choice Products::find_split(const PackedMatrix& w) const {
-  const std::vector<ProductAlgorithm> found = pinned_.splitting_algorithms(
-      ProductParams{w.data(), w.data(), nullptr, kProposalRows, w.shape().slices.n, w.shape().k});
+Products::Choice Products::find_split(const ProductWeights& w) const {
+  const std::vector<ProductAlgorithm> found =
+      pinned_.splitting_algorithms(ProductParams{w.data, w.data, nullptr, kProposalRows, w.n, w.k});
   return found.empty() ? std::nullopt : Choice(found.front());
 }
 
-void Products::multiply_back(const PackedMatrix& w, const std::byte* x, int64_t rows, float* y) {
-  const int64_t n = w.shape().slices.n, k = w.shape().k;
+void Products::multiply_back(const ProductWeights& w, const std::byte* x, int64_t rows, float* y) {
+  const int64_t n = w.n, k = w.k;
   if (k < kSplitRatio * n) return multiply(w, x, rows, y);
   auto known = split_.find({n, k});
   if (known == split_.end()) known = split_.emplace(Shape{n, k}, find_split(w)).first;
   for (int64_t first = 0; first < rows; first += kProposalRows) {
-    const ProductParams part{x + first * k * compute_.item(),       w.data(), y + first * n,
-                             std::min(kProposalRows, rows - first), n,        k};
+    const ProductParams part{x + first * k * compute_.item(),       w.data, y + first * n,
+                             std::min(kProposalRows, rows - first), n,      k};
     if (known->second && pinned_.multiply(part, *known->second)) continue;
     multiply(w, part.x, part.rows, part.y);
   }

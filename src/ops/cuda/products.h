@@ -22,25 +22,35 @@ namespace rl::cuda {
 
 class CudaCompute;
 
+// Rows of k values, each of them a column of the product.
+struct ProductWeights {
+  const std::byte* data;
+  int64_t n, k;
+  ProductWeights(const std::byte* data, int64_t n, int64_t k) : data(data), n(n), k(k) {}
+  // Those of a matrix, which has been packed.
+  ProductWeights(const PackedMatrix& w)  // NOLINT: implicit on purpose
+      : ProductWeights(w.data(), w.shape().slices.n, w.shape().k) {}
+};
+
 class Products {
  public:
   explicit Products(CudaCompute& compute) : compute_(compute), pinned_(compute) {}
 
-  // Finds the algorithm for the matrix's shape, if that is not known. It needs scratch, so an op
-  // that takes all there is calls it before. The matrix has been packed.
-  void prepare(const PackedMatrix& w);
+  // Finds the algorithm for the shape of the weights, if that is not known. It needs scratch, so an
+  // op that takes all there is calls it before.
+  void prepare(const ProductWeights& w);
   // y = x W^T for rows of x of the compute dtype; y is (rows, n).
-  void multiply(const PackedMatrix& w, const std::byte* x, int64_t rows, float* y);
+  void multiply(const ProductWeights& w, const std::byte* x, int64_t rows, float* y);
 
   // The same on the way back, where bits of a row may depend on the number of rows.
-  void multiply_back(const PackedMatrix& w, const std::byte* x, int64_t rows, float* y);
+  void multiply_back(const ProductWeights& w, const std::byte* x, int64_t rows, float* y);
 
   // grad += dy^T x.
   void add_gradient(const GradientProductParams& params);
 
   const std::string& library() const { return pinned_.library(); }
-  // Whether products with a matrix of this shape are cublasLt's; prepare() was called.
-  bool is_pinned(const PackedMatrix& w) const;
+  // Whether products with weights of this shape are cublasLt's; prepare() was called.
+  bool is_pinned(const ProductWeights& w) const;
 
  private:
   struct Shape {
@@ -54,8 +64,8 @@ class Products {
   };
   using Choice = std::optional<ProductAlgorithm>;  // none: the own product
 
-  Choice find(const PackedMatrix& w) const;
-  Choice find_split(const PackedMatrix& w) const;
+  Choice find(const ProductWeights& w) const;
+  Choice find_split(const ProductWeights& w) const;
   Choice find(const GradientProductParams& params) const;
 
   CudaCompute& compute_;
