@@ -1,6 +1,7 @@
 // Messages between the memories of devices, which pass by the memory of the host: what a library
 // such as NCCL provides to one group of ranks. Collectives on values of a device are built on it as
-// those on values of the host are on a Transport, so sums have the same order (comm/rank_order.h).
+// those on values of the host are on a Transport, so sums have the same order (comm/rank_order.h),
+// unless a group wants that of the library.
 //
 // Ranks are numbered within the group. Everything that is enqueued runs in the order of the calls.
 // Used by one thread at a time.
@@ -50,9 +51,14 @@ class DeviceMessages {
   virtual std::span<std::byte> scratch() const = 0;
   // Enqueues a reduction in rank order, with the bits of reduce_in_rank_order(). `out` has the
   // values of this rank. Those of the others lie in scratch, each of them at a multiple of
-  // slot_bytes, in rank order. Error(kUnsupported) unless they are fp32, bf16 or
-  // int32.
+  // slot_bytes, in rank order. Error(kUnsupported) unless they are fp32, bf16 or int32.
   virtual void reduce(Reduction reduction, uint64_t slot_bytes, const Values& out) = 0;
+  // Enqueue sums of fp32 or bf16 in an order of the library's own: all ranks have the same bits,
+  // which may depend on the devices, on how they are connected and on sizes. All ranks call with
+  // the same count and pieces. Afterwards rank r has the sums of piece r, and the rest as before.
+  virtual void reduce_scatter_own_order(const DividedValues& all, StillThere still_there) = 0;
+  // Afterwards every rank has all sums.
+  virtual void all_reduce_own_order(const Values& values, StillThere still_there) = 0;
   // Returns when everything that was enqueued is complete.
   virtual void complete(StillThere still_there) = 0;
 };

@@ -119,6 +119,17 @@ void DeviceSteps::reduce(Reduction reduction, const Values& out) {
   run_or_fail(*group_.transport, [&] { group_.messages->reduce(reduction, slot_bytes(), out); });
 }
 
+void DeviceSteps::reduce_scatter_own_order(const Call& call, const DividedValues& all) {
+  run_or_fail(*group_.transport, [&] {
+    group_.messages->reduce_scatter_own_order(all, [&] { require_ranks(call); });
+  });
+}
+
+void DeviceSteps::all_reduce_own_order(const Call& call, const Values& values) {
+  run_or_fail(*group_.transport,
+              [&] { group_.messages->all_reduce_own_order(values, [&] { require_ranks(call); }); });
+}
+
 void DeviceSteps::end(const Call& call) {
   run_or_fail(*group_.transport, [&] { group_.messages->complete([&] { require_ranks(call); }); });
 }

@@ -42,6 +42,9 @@ class DeviceSteps {
   uint64_t slot_bytes() const;
   std::byte* slots() const { return group_.messages->scratch().data(); }
   void reduce(Reduction reduction, const Values& out);
+  // In place of steps, and after begin() too: sums in the messages' own order.
+  void reduce_scatter_own_order(const Call& call, const DividedValues& all);
+  void all_reduce_own_order(const Call& call, const Values& values);
   // The values are there when it returns.
   void end(const Call& call);
 

@@ -87,6 +87,19 @@ class Group::Call {
     if (way_ == Way::kHost) group_.transport_->exchange(exchange());
     if (way_ == Way::kStaged) step_in_rounds();
     if (way_ == Way::kDevice) step_on_device();
+    count_step();
+  }
+  // In place of a step: run(devices, call) adds up in the order of the devices' library. The
+  // messages, which are those of a sum in rank order, tell the ranks whether their sizes agree.
+  template <typename Run>
+  void step_in_own_order(const Run& run) {
+    begin_on_device();
+    run(*group_.device_, on_device());
+    count_step();
+  }
+  // In place of a step whose messages the library makes by itself. They are the least that there is
+  // unless the network adds up; what it moves is its own.
+  void count_step() {
     count();
     clear();
   }
@@ -99,7 +112,7 @@ class Group::Call {
   }
   // After the last step.
   void end() {
-    if (way_ == Way::kDevice) group_.device_->end({group_.channel_, what_, deadline_ns_});
+    if (way_ == Way::kDevice) group_.device_->end(on_device());
   }
   // The same, reading them where they are; false if the backend cannot.
   bool step_in_place(const Transport::ReadInPlace& read) {
@@ -117,10 +130,14 @@ class Group::Call {
           group_.transport_->exchange({group_.channel_, what_, out, in, deadline_ns_});
         });
   }
-  void step_on_device() {
+  void begin_on_device() {
     if (!std::exchange(has_begun_, true)) group_.device_->begin(exchange());
+  }
+  void step_on_device() {
+    begin_on_device();
     group_.device_->exchange(exchange());
   }
+  DeviceSteps::Call on_device() const { return {group_.channel_, what_, deadline_ns_}; }
   Exchange exchange() const { return {group_.channel_, what_, out_, in_, deadline_ns_}; }
   void count() { group_.traffic_->add(kind_, {bytes_of(out_), bytes_of(in_)}); }
   void clear() {
@@ -211,6 +228,7 @@ void Group::in_windows(const Values& values, Piece changed, const Run& run) {
 
 Group::Job Group::all_reduce_job(const Values& values, Reduction reduction) {
   require_numbers(values, "all_reduce");
+  if (has_own_order(values, reduction)) return own_order_job(values);
   return {Collective::kAllReduce,
           [this, values, reduction](Call& call) {
             in_windows(values, all_of(values.count), [&](const Values& now, Piece) {
@@ -226,6 +244,7 @@ Group::Job Group::reduce_scatter_job(const Values& values, const Pieces& pieces,
                                      Reduction reduction) {
   require_numbers(values, "reduce_scatter");
   require_pieces(values, pieces, size());
+  if (has_own_order(values, reduction)) return own_order_job(DividedValues{values, pieces});
   return {Collective::kReduceScatter,
           [this, values, pieces, reduction](Call& call) {
             in_windows(values, pieces[rank_], [&](const Values& now, Piece window) {
@@ -234,6 +253,37 @@ Group::Job Group::reduce_scatter_job(const Values& values, const Pieces& pieces,
             });
           },
           way_of_sums(values.space)};
+}
+
+bool Group::has_own_order(const Values& values, Reduction reduction) const {
+  const bool has_sum = values.element == Element::kF32 || values.element == Element::kBf16;
+  return options_.own_order_on_devices && way_of(values.space) == Way::kDevice &&
+         reduction == Reduction::kSum && has_sum;
+}
+
+Group::Job Group::own_order_job(const Values& values) {
+  return {Collective::kAllReduce,
+          [this, values](Call& call) {
+            const Pieces pieces = even(values);
+            queue_parts(call, values, pieces);
+            call.step_in_own_order([&](DeviceSteps& devices, const DeviceSteps::Call& now) {
+              devices.all_reduce_own_order(now, values);
+            });
+            queue_pieces(call, values, pieces);
+            call.count_step();
+          },
+          Way::kDevice};
+}
+
+Group::Job Group::own_order_job(const DividedValues& all) {
+  return {Collective::kReduceScatter,
+          [this, all](Call& call) {
+            queue_parts(call, all.values, all.pieces);
+            call.step_in_own_order([&](DeviceSteps& devices, const DeviceSteps::Call& now) {
+              devices.reduce_scatter_own_order(now, all);
+            });
+          },
+          Way::kDevice};
 }
 
 Group::Job Group::all_gather_job(const Values& values, const Pieces& pieces) {
@@ -264,11 +314,7 @@ bool Group::reduce_in_place(Call& call, const Reduce& what) {
   const Values& values = what.values;
   const Piece own = what.pieces[rank_];
   const std::span<std::byte> target = part_of(values, own);
-  for (int r = 0; r < size(); ++r) {
-    if (r == rank_) continue;
-    call.send(r, part_of(values, what.pieces[r]));
-    call.receive(r, target);
-  }
+  queue_parts(call, values, what.pieces);
   std::vector<const std::byte*> parts;
   parts.reserve(static_cast<size_t>(size()));  // the callback may throw nothing
   return call.step_in_place([&](std::span<const std::byte* const> others) {
@@ -312,12 +358,24 @@ Group::Slots Group::slots(Way way) {
 }
 
 void Group::gather_pieces(Call& call, const Values& values, const Pieces& pieces) {
+  queue_pieces(call, values, pieces);
+  call.step();
+}
+
+void Group::queue_parts(Call& call, const Values& values, const Pieces& pieces) {
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank_) continue;
+    call.send(r, part_of(values, pieces[r]));
+    call.receive(r, part_of(values, pieces[rank_]));
+  }
+}
+
+void Group::queue_pieces(Call& call, const Values& values, const Pieces& pieces) {
   for (int r = 0; r < size(); ++r) {
     if (r == rank_) continue;
     call.send(r, part_of(values, pieces[rank_]));
     call.receive(r, part_of(values, pieces[r]));
   }
-  call.step();
 }
 
 Group::Job Group::all_to_all_job(const ConstValues& from, const Values& to) {

@@ -1,12 +1,13 @@
 // Collectives among the ranks of a group. All ranks of a group make the same calls in the same
 // order with arrays of the same type and count; a call that differs is an error on both ends.
 //
-// Reductions have one order (comm/rank_order.h). A call ends within the group's timeout, with a
-// result or with an error that names the rank at fault; see Transport for what follows a failure.
-// A Transport reaches the host's memory alone. Values of a device go from device to device where
-// GroupOptions has messages of devices (comm/device_steps.h), or else pass through a buffer in the
-// host's memory where it has one (comm/staged_values.h); the bits are the same. Error(kUnsupported)
-// in a group with neither. The arrays of one call are in one memory.
+// Reductions have one order (comm/rank_order.h), but for sums that GroupOptions leaves to messages
+// of devices. A call ends within the group's timeout, with a result or with an error that names the
+// rank at fault; see Transport for what follows a failure. A Transport reaches the host's memory
+// alone. Values of a device go from device to device where GroupOptions has messages of devices
+// (comm/device_steps.h), or else pass through a buffer in the host's memory where it has one
+// (comm/staged_values.h); the bits are the same. Error(kUnsupported) in a group with neither. The
+// arrays of one call are in one memory.
 //
 // A collective is called, or started and later waited for. Both have the same bits. Those of a
 // group run in the order of their calls and starts: a call begins when what was started before it
@@ -39,6 +40,8 @@ struct GroupOptions {
   // ranks make the group together.
   std::shared_ptr<StagedValues> staging = nullptr;
   std::shared_ptr<DeviceMessages> device = nullptr;
+  // Whether it is these messages that add up fp32 and bf16, in an order of their own.
+  bool own_order_on_devices = false;
 
   GroupOptions named(const char* name) const {
     GroupOptions out = *this;
@@ -169,6 +172,10 @@ class Group {
   // Without copies; false if the backend needs some.
   bool reduce_in_place(Call& call, const Reduce& what);
   void reduce_in_chunks(Call& call, const Reduce& what);
+  // Whether messages of devices add these values up, and what is to run then.
+  bool has_own_order(const Values& values, Reduction reduction) const;
+  Job own_order_job(const Values& values);
+  Job own_order_job(const DividedValues& all);
   TakeParts in_rank_order(Reduction reduction, MemorySpace space);
   // Where reduce_in_chunks() has the other ranks' values of a step.
   struct Slots {
@@ -177,6 +184,9 @@ class Group {
   };
   Slots slots(Way way);
   void gather_pieces(Call& call, const Values& values, const Pieces& pieces);
+  // The messages of the two halves of an all-reduce: to each rank its piece, and then from it.
+  void queue_parts(Call& call, const Values& values, const Pieces& pieces);
+  void queue_pieces(Call& call, const Values& values, const Pieces& pieces);
   // Calls run(values, their places) once or, where values of a device are added up in the host's
   // memory, with values of the host for each window of them. changed: what run() changes.
   template <typename Run>

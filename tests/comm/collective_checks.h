@@ -60,6 +60,18 @@ T sum_at(int size, uint64_t i) {
   }
 }
 
+// The order of messages of devices in tests: from the last rank down, rounded after each addition.
+template <typename T>
+T own_order_sum_at(int size, uint64_t i) {
+  T sum = value_at<T>(size - 1, i);
+  for (int r = size - 2; r >= 0; --r) {
+    const float added = to_float(sum) + to_float(value_at<T>(r, i));
+    if constexpr (std::is_same_v<T, float>) sum = added;
+    if constexpr (std::is_same_v<T, bf16>) sum = to_bf16(added);
+  }
+  return sum;
+}
+
 template <typename T>
 T max_at(int size, uint64_t i) {
   T largest = value_at<T>(0, i);
@@ -95,6 +107,25 @@ void expect_reductions(comm::Group& group, uint64_t count) {
   const Piece piece = group.own_piece(count);
   for (uint64_t i = piece.begin; i < piece.end; ++i) expected[i] = sums[i];
   EXPECT_TRUE(same_bits(values, expected)) << element_name(kElementOf<T>) << " x " << count;
+}
+
+// Sums in the order of own_order_sum_at(). on_device(values, call) calls with a copy of the values
+// in a device's memory, and returns what is there afterwards.
+template <typename T, typename OnDevice>
+void expect_own_order(comm::Group& group, const Pieces& pieces, const OnDevice& on_device) {
+  const std::vector<T> own = values_at<T>(group.rank(), pieces.count());
+  std::vector<T> sums(own.size()), scattered = own;
+  for (uint64_t i = 0; i < sums.size(); ++i) sums[i] = own_order_sum_at<T>(group.size(), i);
+  const Piece piece = pieces[group.rank()];
+  for (uint64_t i = piece.begin; i < piece.end; ++i) scattered[i] = sums[i];
+  const auto expect = [&](const std::vector<T>& want, const auto& call) {
+    EXPECT_TRUE(same_bits(on_device(own, call), want))
+        << element_name(kElementOf<T>) << " x " << own.size();
+  };
+  expect(sums, [&](const Values& v) { group.all_reduce(v); });
+  expect(sums, [&](const Values& v) { group.start_all_reduce(v).wait(); });
+  expect(scattered, [&](const Values& v) { group.reduce_scatter(v, pieces); });
+  expect(scattered, [&](const Values& v) { group.start_reduce_scatter(v, pieces).wait(); });
 }
 
 template <typename T>

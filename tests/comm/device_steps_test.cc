@@ -61,6 +61,12 @@ class FakeMessages final : public DeviceMessages {
     EXPECT_EQ(out.space, MemorySpace::kDevice);
     work_.push_back([=, this] { reduce_now(reduction, slot_bytes, out); });
   }
+  void reduce_scatter_own_order(const DividedValues& all, StillThere still_there) override {
+    add_up(all.values, all.pieces[way_->rank()], still_there);
+  }
+  void all_reduce_own_order(const Values& values, StillThere still_there) override {
+    add_up(values, {0, values.count}, still_there);
+  }
   void complete(StillThere still_there) override {
     while (faults_.never_complete) still_there();
     for (; !work_.empty(); work_.pop_front()) work_.front()();
@@ -89,6 +95,34 @@ class FakeMessages final : public DeviceMessages {
     for (std::byte& b : out.span()) b = ~b;
   }
 
+  void add_up(const Values& all, Piece wanted, StillThere still_there) {
+    still_there();
+    if (faults_.exchange) throw Error(Code::kIo, "the cable is out");
+    EXPECT_EQ(all.space, MemorySpace::kDevice);
+    work_.push_back([=, this] { add_up_now(all, wanted); });
+  }
+  // From the last rank down. Every rank has all values of all, of which it adds up what is wanted.
+  void add_up_now(const Values& all, Piece wanted) {
+    const int size = way_->size();
+    const std::vector<std::byte> own = host_bytes(all.data, all.bytes());
+    std::vector<std::vector<std::byte>> parts(static_cast<size_t>(size), own);
+    std::vector<Outgoing> out;
+    std::vector<Incoming> in;
+    for (int r = 0; r < size; ++r) {
+      if (r == way_->rank()) continue;
+      out.push_back({r, own});
+      in.push_back({r, parts[static_cast<size_t>(r)]});
+    }
+    way_->exchange({0, "values", out, in, -1});
+    std::vector<std::byte>& sum = parts.back();
+    for (size_t r = parts.size() - 1; r-- > 0;) {
+      const std::byte* const two[] = {sum.data(), parts[r].data()};
+      reduce_in_rank_order(Reduction::kSum, two, {sum.data(), all.count, all.element});
+    }
+    const uint64_t bytes = element_bytes(all.element);
+    for (uint64_t i = wanted.begin * bytes; i < wanted.end * bytes; ++i) all.data[i] = ~sum[i];
+  }
+
   const std::shared_ptr<Transport> way_;
   const Faults faults_;
   mutable std::vector<std::byte> scratch_;
@@ -99,6 +133,7 @@ struct Ranks {
   Backend backend = local_backend;
   int64_t timeout_ns = kLongNs;
   std::function<Faults(int rank)> faults = [](int) { return Faults(); };
+  bool own_order = false;
 
   std::vector<std::exception_ptr> attempt(int size, const std::function<void(Group&)>& body) const {
     const TransportOf ways = copying_backend(size);
@@ -106,6 +141,7 @@ struct Ranks {
       GroupOptions options{.timeout_ns = timeout_ns};
       const int rank = transport->rank();
       options.device = std::make_shared<FakeMessages>(ways(rank), faults(rank));
+      options.own_order_on_devices = own_order;
       Group group(std::move(transport), options);
       body(group);
     });
@@ -182,6 +218,55 @@ TEST(DevicePieces, MayBeOfAnySize) {
   });
 }
 
+template <typename T>
+std::vector<T> on_device(const std::vector<T>& values,
+                         const std::function<void(const Values&)>& call) {
+  DeviceArray<T> device(values);
+  call(device.values());
+  return device.host();
+}
+
+TEST(DeviceSums, AreInAnOrderOfTheirOwnIfTheGroupWantsIt) {
+  for (int size = 1; size <= 4; ++size) {
+    Ranks{.own_order = true}.run(size, [&](Group& group) {
+      for (const uint64_t count : kCounts) {
+        expect_own_order<float>(group, even_pieces(count, size), on_device<float>);
+        expect_own_order<bf16>(group, even_pieces(count, size), on_device<bf16>);
+      }
+      if (size == 4) expect_own_order<float>(group, kUneven, on_device<float>);
+    });
+  }
+  EXPECT_NE(own_order_sum_at<float>(4, 0), sum_at<float>(4, 0)) << "a test of nothing";
+}
+
+TEST(DeviceSums, OfOtherKindsKeepTheOrderOfRanks) {
+  Ranks{.own_order = true}.run(3, [](Group& group) {
+    for (const uint64_t count : kCounts) {
+      std::vector<float> host = values_at<float>(group.rank(), count);
+      group.all_reduce(of(host));
+      for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(host[i], sum_at<float>(3, i)) << i;
+      expect_same<int32_t>(group, count, [&](const Values& v) { group.all_reduce(v); });
+      expect_same<float>(group, count,
+                         [&](const Values& v) { group.all_reduce(v, Reduction::kMax); });
+      expect_same<float>(group, count, [&](const Values& v) { group.all_gather(v); });
+    }
+  });
+}
+
+TEST(DeviceSums, CountTheBytesOfTheOrderOfRanks) {
+  const auto bytes = [](bool own_order) {
+    std::vector<uint64_t> counted(3);
+    Ranks{.own_order = own_order}.run(3, [&](Group& group) {
+      DeviceArray<float> values(values_at<float>(group.rank(), 333));
+      group.all_reduce(values.values());
+      group.reduce_scatter(values.values(), Pieces{{0, 5, 5, 333}});
+      counted[static_cast<size_t>(group.rank())] = group.traffic().total().sent;
+    });
+    return counted;
+  };
+  EXPECT_EQ(bytes(true), bytes(false));
+}
+
 TEST(DeviceMessages, GoFromRankToRankWithoutTheOthers) {
   Ranks().run(3, [](Group& group) {
     if (group.rank() == 1) return;
@@ -209,7 +294,7 @@ TEST(DeviceCalls, OfOtherKindsAreRefused) {
   });
 }
 
-// Rank 1 has more values, or values of the host.
+// Rank 1 has more values, or values of the host, or, where devices add up, other pieces.
 TEST(DeviceCalls, ThatDifferNameBothEnds) {
   const auto larger = Ranks().attempt(2, [](Group& group) {
     DeviceArray<float> values(values_at<float>(0, group.rank() == 1 ? 8 : 4));
@@ -220,7 +305,12 @@ TEST(DeviceCalls, ThatDifferNameBothEnds) {
     DeviceArray<float> device(host);
     group.all_reduce(group.rank() == 1 ? of(host) : device.values());
   });
-  for (const auto& thrown : {larger[0], larger[1], of_host[0], of_host[1]}) {
+  const auto divided = Ranks{.own_order = true}.attempt(2, [](Group& group) {
+    DeviceArray<float> values(values_at<float>(group.rank(), 8));
+    group.reduce_scatter(values.values(), Pieces{{0, group.rank() == 1 ? 2u : 4u, 8}});
+  });
+  for (const auto& thrown :
+       {larger[0], larger[1], of_host[0], of_host[1], divided[0], divided[1]}) {
     ASSERT_NE(thrown, nullptr);
     try {
       std::rethrow_exception(thrown);
@@ -233,13 +323,16 @@ TEST(DeviceCalls, ThatDifferNameBothEnds) {
 }
 
 TEST(DeviceCalls, NameARankThatDoesNotCome) {
-  const auto thrown = Ranks{.timeout_ns = kShortNs}.attempt(3, [](Group& group) {
-    if (group.rank() == 2) {
-      return std::this_thread::sleep_for(std::chrono::nanoseconds(3 * kShortNs));
-    }
-    all_reduce_on_device(group);
-  });
-  expect_named(thrown, 2);
+  for (const bool own_order : {false, true}) {
+    const Ranks ranks{.timeout_ns = kShortNs, .own_order = own_order};
+    const auto thrown = ranks.attempt(3, [](Group& group) {
+      if (group.rank() == 2) {
+        return std::this_thread::sleep_for(std::chrono::nanoseconds(3 * kShortNs));
+      }
+      all_reduce_on_device(group);
+    });
+    expect_named(thrown, 2);
+  }
 }
 
 // Both ends of the messages wait for the device of rank 1.
@@ -259,12 +352,15 @@ TEST(DeviceCalls, EndInTimeWhenADeviceDoesNot) {
 
 // The devices of the others are still busy when rank 1 fails.
 TEST(DeviceCalls, FailOnAllRanksWhenTheDeviceOfOneDoes) {
-  const Ranks ranks{.faults = [](int rank) {
-    return Faults{.exchange = rank == 1, .never_complete = rank != 1};
-  }};
-  const auto thrown = ranks.attempt(3, all_reduce_on_device);
-  expect_named({thrown[0], nullptr, thrown[2]}, 1);
-  EXPECT_EQ(code_of(thrown[1]), Code::kIo);
+  for (const bool own_order : {false, true}) {
+    const Ranks ranks{
+        .faults =
+            [](int rank) { return Faults{.exchange = rank == 1, .never_complete = rank != 1}; },
+        .own_order = own_order};
+    const auto thrown = ranks.attempt(3, all_reduce_on_device);
+    expect_named({thrown[0], nullptr, thrown[2]}, 1);
+    EXPECT_EQ(code_of(thrown[1]), Code::kIo);
+  }
 }
 
 // Rank 2 * d + t of the run is rank d of the group with index t on the other axis.

@@ -20,6 +20,8 @@ constexpr uint64_t kScratch = 4096;  // so that a few thousand values take sever
 constexpr uint64_t kCounts[] = {0, 1, 7, 500, 3000};
 constexpr int64_t kShortNs = 500 * 1000000;
 
+const GroupOptions kOwnOrder = {.timeout_ns = kLongNs, .own_order_on_devices = true};
+
 class NcclMessages : public ::testing::Test {
  protected:
   NcclMessages() { begin(0); }
@@ -38,20 +40,20 @@ class NcclMessages : public ::testing::Test {
   // Ranks that are threads and share the GPU.
   using Body = std::function<void(Group&, Compute&)>;
   static std::vector<std::exception_ptr> attempt(int size, const Body& body,
-                                                 int64_t timeout_ns = kLongNs) {
+                                                 const GroupOptions& given = {kLongNs}) {
     return try_ranks(local_backend, size, [&](std::shared_ptr<Transport> transport) {
       const auto executor = make_thread_executor(1);
       const cuda::CudaDevice device(0, TwoDevices::small_options());
       const auto compute = device.make_compute(*executor, Dtype::kF32, nullptr);
-      GroupOptions options{.timeout_ns = timeout_ns};
+      GroupOptions options = given;
       options.device = cuda::nccl_messages(*compute, kScratch);
       Group group(std::move(transport), options);
       options.device = nullptr;
       body(group, *compute);
     });
   }
-  static void run(int size, const Body& body) {
-    for (const std::exception_ptr& thrown : attempt(size, body))
+  static void run(int size, const Body& body, const GroupOptions& given = {kLongNs}) {
+    for (const std::exception_ptr& thrown : attempt(size, body, given))
       if (thrown != nullptr) std::rethrow_exception(thrown);
   }
 };
@@ -115,6 +117,32 @@ TEST_F(NcclMessages, HavePiecesOfAnySize) {
   }
 }
 
+template <typename T>
+std::vector<T> on_gpu(const std::vector<T>& values,
+                      const std::function<void(const Values&)>& call) {
+  const DeviceArray<T> device{std::span<const T>(values)};
+  call(on_device(device));
+  return device.read();
+}
+
+// With more values than the scratch has, which such sums do not need.
+TEST_F(NcclMessages, AddUpInAnOrderOfTheirOwn) {
+  for (int size = 1; size <= 4; ++size) {
+    begin(static_cast<uint64_t>(size) - 1);
+    const auto check = [&](Group& group, Compute&) {
+      for (const uint64_t count : kCounts) {
+        expect_own_order<float>(group, even_pieces(count, size), on_gpu<float>);
+        expect_own_order<bf16>(group, even_pieces(count, size), on_gpu<bf16>);
+      }
+      if (size == 3) expect_own_order<float>(group, Pieces{{0, 5, 5, 3000}}, on_gpu<float>);
+      expect_same<int32_t>(group, 500, [&](const Values& v) { group.all_reduce(v); });
+      expect_same<float>(group, 500,
+                         [&](const Values& v) { group.all_reduce(v, Reduction::kMax); });
+    };
+    run(size, check, kOwnOrder);
+  }
+}
+
 // Ranks 0 and 2 alone.
 TEST_F(NcclMessages, GoFromRankToRank) {
   run(3, [](Group& group, Compute&) {
@@ -155,9 +183,9 @@ TEST_F(NcclMessages, GoFromAllToAllAndInTurn) {
 // there is none.
 TEST_F(NcclMessages, ComeBehindTheOpsBeforeAndAheadOfThoseAfter) {
   constexpr uint64_t kCount = 3000;
-  for (uint64_t seed = 0; seed < 4; ++seed) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
     begin(seed);
-    run(2, [](Group& group, Compute& compute) {
+    const auto work = [](Group& group, Compute& compute) {
       const std::vector<float> x = values_at<float>(group.rank(), kCount);
       const DeviceArray<float> from{std::span<const float>(x)};
       const DeviceArray<float> sums{std::span<const float>(x)}, to{std::span<const float>(x)};
@@ -174,7 +202,8 @@ TEST_F(NcclMessages, ComeBehindTheOpsBeforeAndAheadOfThoseAfter) {
       const std::vector<float> got = to.read();
       for (uint64_t i = 0; i < kCount; ++i)
         ASSERT_EQ(got[i], 2 * value_at<float>(0, i) + 2 * value_at<float>(1, i)) << i;
-    });
+    };
+    run(2, work, seed % 2 == 0 ? GroupOptions{kLongNs} : kOwnOrder);
   }
 }
 
@@ -194,6 +223,12 @@ void all_reduce_on_gpu(Group& group, Compute&) {
   const std::vector<float> mine = values_at<float>(group.rank(), 3000);
   const DeviceArray<float> values{std::span<const float>(mine)};
   group.all_reduce(on_device(values));
+}
+
+void reduce_scatter_on_gpu(Group& group, Compute&) {
+  const std::vector<float> mine = values_at<float>(group.rank(), 3000);
+  const DeviceArray<float> values{std::span<const float>(mine)};
+  group.reduce_scatter(on_device(values));
 }
 
 // What the rank threw that had an error of its own; the others name it.
@@ -216,14 +251,18 @@ Error own_error(const std::vector<std::exception_ptr>& thrown) {
 }
 
 TEST_F(NcclMessages, EndOnAllRanksWhenACallFailsOnOne) {
-  for (const char* call : {"ncclSend", "ncclRecv", "ncclGroupStart", "ncclGroupEnd"}) {
+  const auto expect_failure = [](const char* call, const Body& body, const GroupOptions& options) {
     begin(1);
     emulated::inject({.call = 1, .error = cudaErrorUnknown, .only = call});
-    const Error error = own_error(attempt(2, all_reduce_on_gpu));
+    const Error error = own_error(attempt(2, body, options));
     EXPECT_EQ(error.code, Code::kInternal);
     EXPECT_TRUE(contains(error.message, "unhandled cuda error")) << error.message;
     EXPECT_EQ(emulated::live_nccl_communicators(), 0);
-  }
+  };
+  for (const char* call : {"ncclSend", "ncclRecv", "ncclGroupStart", "ncclGroupEnd"})
+    expect_failure(call, all_reduce_on_gpu, {kLongNs});
+  expect_failure("ncclAllReduce", all_reduce_on_gpu, kOwnOrder);
+  expect_failure("ncclReduce", reduce_scatter_on_gpu, kOwnOrder);
 }
 
 TEST_F(NcclMessages, SayWhatNcclSays) {
@@ -246,15 +285,16 @@ TEST_F(NcclMessages, SayWhatNcclSays) {
 }
 
 TEST_F(NcclMessages, NameARankThatDoesNotCome) {
-  const auto thrown = attempt(
-      3,
-      [](Group& group, Compute& compute) {
-        if (group.rank() == 1)
-          return std::this_thread::sleep_for(std::chrono::nanoseconds(3 * kShortNs));
-        all_reduce_on_gpu(group, compute);
-      },
-      kShortNs);
-  expect_named(thrown, 1);
+  const auto late = [](Group& group, Compute& compute) {
+    if (group.rank() == 1)
+      return std::this_thread::sleep_for(std::chrono::nanoseconds(3 * kShortNs));
+    all_reduce_on_gpu(group, compute);
+  };
+  for (const bool own_order : {false, true}) {
+    begin(0);
+    const GroupOptions options{.timeout_ns = kShortNs, .own_order_on_devices = own_order};
+    expect_named(attempt(3, late, options), 1);
+  }
 }
 
 TEST_F(NcclMessages, NeedALibraryThatHasTheFunctions) {

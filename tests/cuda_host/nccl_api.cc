@@ -1,15 +1,19 @@
 // Each group of sends and receives is three pieces of work in its stream: what this rank sends is
 // ready, what it receives is copied once it is ready, and what it sends may change once it was
-// copied. Marks that no stream has yet stand for the work of the other rank.
+// copied. Marks that no stream has yet stand for the work of the other rank. A sum is such messages
+// too: what came is added up in memory of the host, and written where the values were once nobody
+// needs them.
 #include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "core/dtype.h"
 #include "cuda_host/api_calls.h"
 #include "cuda_host/copies.h"
 #include "cuda_host/nccl_stand_in.h"
@@ -21,6 +25,7 @@ namespace {
 using cuda::NcclComm;
 using cuda::NcclConfig;
 using cuda::NcclId;
+using cuda::NcclReduction;
 using cuda::NcclResult;
 using cuda::NcclType;
 
@@ -75,6 +80,15 @@ struct Received {
   std::shared_ptr<Message> message;
   void* to;
   size_t bytes;
+  bool to_host = false;  // memory of the stand-in's own
+};
+// Of values that this rank has at `values`, and the others in `parts`, by rank.
+struct Sum {
+  void* values;
+  size_t count, bytes;
+  NcclType type;
+  int rank;
+  std::vector<std::vector<std::byte>> parts;
 };
 struct Group {
   int depth = 0;
@@ -82,6 +96,7 @@ struct Group {
   CUstream_st* stream = nullptr;
   std::vector<std::shared_ptr<Message>> sent;
   std::vector<Received> received;
+  std::vector<std::shared_ptr<Sum>> sums;
 };
 
 struct Library {
@@ -122,10 +137,35 @@ void hold_for_other(const Group& g, const std::shared_ptr<Mark>& mark) {
 
 void copy_message(const Received& received) {
   const Message& message = *received.message;
-  if (!note_read_by_call(message.from, message.bytes) ||
-      !note_write_by_call(received.to, received.bytes))
-    return;
+  if (!note_read_by_call(message.from, message.bytes)) return;
+  if (!received.to_host && !note_write_by_call(received.to, received.bytes)) return;
   std::memcpy(received.to, message.from, received.bytes);
+}
+
+// The part of the first rank becomes the sum. From the last rank down, rounded after each addition:
+// not the order of ranks.
+template <typename T>
+void add_parts(Sum& sum) {
+  const auto part = [&](size_t rank) { return reinterpret_cast<T*>(sum.parts[rank].data()); };
+  for (size_t r = sum.parts.size() - 1; r > 0; --r) {
+    for (size_t i = 0; i < sum.count; ++i) {
+      const float added = to_float(part(r)[i]) + to_float(part(r - 1)[i]);
+      if constexpr (std::is_same_v<T, bf16>) part(r - 1)[i] = to_bf16(added);
+      if constexpr (std::is_same_v<T, float>) part(r - 1)[i] = added;
+    }
+  }
+}
+
+void add_up(Sum& sum) {
+  if (!note_read_by_call(sum.values, sum.bytes)) return;
+  std::memcpy(sum.parts[static_cast<size_t>(sum.rank)].data(), sum.values, sum.bytes);
+  if (sum.type == NcclType::kFloat32) add_parts<float>(sum);
+  if (sum.type == NcclType::kBfloat16) add_parts<bf16>(sum);
+}
+
+void write_sum(const Sum& sum) {
+  if (note_write_by_call(sum.values, sum.bytes))
+    std::memcpy(sum.values, sum.parts[0].data(), sum.bytes);
 }
 
 void enqueue_group(const Group& g) {
@@ -145,9 +185,13 @@ void enqueue_group(const Group& g) {
       copy_message(each);
       finish(*each.message->copied, clock);
     }
+    for (const auto& sum : g.sums) add_up(*sum);
   });
   for (const auto& message : g.sent) hold_for_other(g, message->copied);
-  enqueue(g.stream, "ncclSend, taken", 1, {});
+  enqueue(g.stream, "ncclSend, taken", 1, [g] {
+    if (g.comm->aborted) return;
+    for (const auto& sum : g.sums) write_sum(*sum);
+  });
 }
 
 NcclResult status_of(const Call& call) {
@@ -227,10 +271,11 @@ NcclResult group_end() {
 }
 
 // Whether the call may go into the thread's group, which has one communicator and one stream.
+// peer: the rank that it names.
 bool join_group(NcclComm* handle, int peer, cudaStream_t stream) {
   const Comm comm = comm_of(handle);
   CUstream_st* const queue = stream_of(stream);
-  if (comm == nullptr || queue == nullptr || group.depth != 1 || peer == comm->rank || peer < 0 ||
+  if (comm == nullptr || queue == nullptr || group.depth != 1 || peer < 0 ||
       peer >= comm->world->size || comm->world->joined < comm->world->size)
     return false;
   if (group.comm != nullptr && (group.comm != comm || group.stream != queue)) return false;
@@ -239,28 +284,89 @@ bool join_group(NcclComm* handle, int peer, cudaStream_t stream) {
   return true;
 }
 
+void send_to(int peer, const void* from, size_t bytes) {
+  const NcclComm& comm = *group.comm;
+  Line& line = comm.world->lines[{comm.rank, peer}];
+  const std::shared_ptr<Message> message = line.at(line.sent++);
+  message->from = from;
+  message->bytes = bytes;
+  group.sent.push_back(message);
+  line.forget();
+}
+
+void receive_from(int peer, Received received) {
+  const NcclComm& comm = *group.comm;
+  Line& line = comm.world->lines[{peer, comm.rank}];
+  received.message = line.at(line.received++);
+  group.received.push_back(std::move(received));
+  line.forget();
+}
+
 NcclResult send(const void* from, size_t count, NcclType type, int peer, NcclComm* handle,
                 cudaStream_t stream) {
   RL_EMULATED_NCCL_CALL("Send");
-  if (!join_group(handle, peer, stream) || type != NcclType::kUint8)
+  if (!join_group(handle, peer, stream) || peer == handle->rank || type != NcclType::kUint8)
     return NcclResult::kInvalidArgument;
-  Line& line = handle->world->lines[{handle->rank, peer}];
-  const std::shared_ptr<Message> message = line.at(line.sent++);
-  message->from = from;
-  message->bytes = count;
-  group.sent.push_back(message);
-  line.forget();
+  send_to(peer, from, count);
   return NcclResult::kSuccess;
 }
 
 NcclResult receive(void* to, size_t count, NcclType type, int peer, NcclComm* handle,
                    cudaStream_t stream) {
   RL_EMULATED_NCCL_CALL("Recv");
-  if (!join_group(handle, peer, stream) || type != NcclType::kUint8)
+  if (!join_group(handle, peer, stream) || peer == handle->rank || type != NcclType::kUint8)
     return NcclResult::kInvalidArgument;
-  Line& line = handle->world->lines[{peer, handle->rank}];
-  group.received.push_back({line.at(line.received++), to, count});
-  line.forget();
+  receive_from(peer, {nullptr, to, count});
+  return NcclResult::kSuccess;
+}
+
+// What this rank has is at both addresses of a call.
+struct Addends {
+  const void* from;
+  void* to;
+  size_t count;
+  NcclType type;
+
+  bool sound(NcclReduction reduction) const {
+    return from == to && reduction == NcclReduction::kSum &&
+           (type == NcclType::kFloat32 || type == NcclType::kBfloat16);
+  }
+  size_t bytes() const { return count * (type == NcclType::kFloat32 ? 4 : 2); }
+};
+
+// The values of all others come to this rank, which has the sum.
+void add_here(const Addends& own) {
+  const int size = group.comm->world->size, rank = group.comm->rank;
+  const std::vector<std::byte> none(own.bytes());
+  const auto sum = std::make_shared<Sum>(
+      Sum{own.to, own.count, own.bytes(), own.type, rank,
+          std::vector<std::vector<std::byte>>(static_cast<size_t>(size), none)});
+  for (int r = 0; r < size; ++r) {
+    void* const part = sum->parts[static_cast<size_t>(r)].data();
+    if (r != rank) receive_from(r, {nullptr, part, own.bytes(), true});
+  }
+  group.sums.push_back(sum);
+}
+
+NcclResult reduce(const void* from, void* to, size_t count, NcclType type, NcclReduction reduction,
+                  int root, NcclComm* handle, cudaStream_t stream) {
+  RL_EMULATED_NCCL_CALL("Reduce");
+  const Addends own{from, to, count, type};
+  if (!join_group(handle, root, stream) || !own.sound(reduction))
+    return NcclResult::kInvalidArgument;
+  if (root == handle->rank) add_here(own);
+  if (root != handle->rank) send_to(root, from, own.bytes());
+  return NcclResult::kSuccess;
+}
+
+NcclResult all_reduce(const void* from, void* to, size_t count, NcclType type,
+                      NcclReduction reduction, NcclComm* handle, cudaStream_t stream) {
+  RL_EMULATED_NCCL_CALL("AllReduce");
+  const Addends own{from, to, count, type};
+  if (!join_group(handle, 0, stream) || !own.sound(reduction)) return NcclResult::kInvalidArgument;
+  for (int r = 0; r < handle->world->size; ++r)
+    if (r != handle->rank) send_to(r, from, own.bytes());
+  add_here(own);
   return NcclResult::kSuccess;
 }
 
@@ -300,9 +406,10 @@ namespace rl::cuda {
 // In place of src/device/cuda/nccl_open.cc.
 NcclSymbols nccl_symbols() {
   namespace e = rl::emulated;
-  const NcclFunctions functions{e::get_version, e::get_unique_id, e::comm_init,      e::comm_abort,
-                                e::comm_state,  e::group_start,   e::group_end,      e::send,
-                                e::receive,     e::error_string,  e::last_error_text};
+  const NcclFunctions functions{e::get_version,    e::get_unique_id, e::comm_init,  e::comm_abort,
+                                e::comm_state,     e::group_start,   e::group_end,  e::send,
+                                e::receive,        e::reduce,        e::all_reduce, e::error_string,
+                                e::last_error_text};
   std::map<std::string, void*> by_name;
 #define RL_EMULATED_NCCL(Result, name, ...) \
   by_name["nccl" #name] = reinterpret_cast<void*>(functions.name);

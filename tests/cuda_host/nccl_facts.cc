@@ -22,8 +22,12 @@ static_assert(same(NcclResult::kInvalidUsage, ncclInvalidUsage));
 static_assert(same(NcclResult::kRemoteError, ncclRemoteError));
 static_assert(same(NcclResult::kInProgress, ncclInProgress));
 static_assert(static_cast<int>(NcclType::kUint8) == static_cast<int>(ncclUint8));
+static_assert(static_cast<int>(NcclType::kFloat32) == static_cast<int>(ncclFloat32));
+static_assert(static_cast<int>(NcclType::kBfloat16) == static_cast<int>(ncclBfloat16));
+static_assert(static_cast<int>(NcclReduction::kSum) == static_cast<int>(ncclSum));
 static_assert(sizeof(NcclResult) == sizeof(ncclResult_t) &&
-              sizeof(NcclType) == sizeof(ncclDataType_t));
+              sizeof(NcclType) == sizeof(ncclDataType_t) &&
+              sizeof(NcclReduction) == sizeof(ncclRedOp_t));
 
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId) && alignof(NcclId) == alignof(ncclUniqueId));
 static_assert(offsetof(NcclConfig, size) == offsetof(ncclConfig_t, size));
@@ -65,6 +69,10 @@ struct Ours<ncclResult_t> {
 template <>
 struct Ours<ncclDataType_t> {
   using Type = NcclType;
+};
+template <>
+struct Ours<ncclRedOp_t> {
+  using Type = NcclReduction;
 };
 template <typename Result, typename... Args>
 struct Ours<Result (*)(Args...)> {

@@ -1,10 +1,11 @@
-// The stand-in of NCCL keeps the order of streams: messages wait for both ends, and what is behind
-// them waits for the messages.
+// The stand-in of NCCL keeps the order of streams: messages and sums wait for all who take part,
+// and what is behind them waits for them.
 #include "cuda_host/nccl_stand_in.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "cuda_host/emulator.h"
@@ -17,10 +18,11 @@ using cuda::NcclComm;
 using cuda::NcclConfig;
 using cuda::NcclFunctions;
 using cuda::NcclId;
+using cuda::NcclReduction;
 using cuda::NcclResult;
 using cuda::NcclType;
 
-constexpr size_t kBytes = 256;
+constexpr size_t kBytes = 256, kFloats = kBytes / sizeof(float);
 
 // Two ranks, each with a stream and an array on the one device.
 class NcclStandIn : public ::testing::Test {
@@ -84,6 +86,18 @@ class NcclStandIn : public ::testing::Test {
     EXPECT_EQ(nccl_.GroupEnd(), NcclResult::kInProgress);
     return out;
   }
+  // Adds up on both ranks, or at `root`.
+  NcclResult add_up(const Rank& rank, int root = -1) {
+    EXPECT_EQ(nccl_.GroupStart(), NcclResult::kSuccess);
+    const auto type = NcclType::kFloat32;
+    const auto sum = NcclReduction::kSum;
+    const NcclResult out =
+        root < 0
+            ? nccl_.AllReduce(rank.data, rank.data, kFloats, type, sum, rank.comm, rank.stream)
+            : nccl_.Reduce(rank.data, rank.data, kFloats, type, sum, root, rank.comm, rank.stream);
+    EXPECT_EQ(nccl_.GroupEnd(), NcclResult::kInProgress);
+    return out;
+  }
   // Whether a stream ends if it is asked often.
   static bool ends(const Rank& rank) {
     for (int i = 0; i < 100; ++i)
@@ -127,6 +141,49 @@ TEST_F(NcclStandIn, WhatIsSentMayChangeBehindTheMessage) {
   }
 }
 
+// Rank r has bytes 1 + r, which are fp32 numbers too.
+std::vector<unsigned char> sum_of_both() {
+  std::vector<unsigned char> parts[] = {std::vector<unsigned char>(kBytes, 1),
+                                        std::vector<unsigned char>(kBytes, 2)};
+  for (size_t i = 0; i < kBytes; i += sizeof(float)) {
+    float numbers[2];
+    for (size_t r = 0; r < 2; ++r) std::memcpy(&numbers[r], &parts[r][i], sizeof(float));
+    numbers[0] += numbers[1];
+    std::memcpy(&parts[0][i], &numbers[0], sizeof(float));
+  }
+  return parts[0];
+}
+
+TEST_F(NcclStandIn, ASumIsThereWhenAllHaveCome) {
+  for (const int root : {-1, 0, 1}) {
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      end();
+      begin(seed);
+      EXPECT_EQ(add_up(ranks_[0], root), NcclResult::kSuccess);
+      EXPECT_FALSE(ends(ranks_[0]));
+      EXPECT_EQ(add_up(ranks_[1], root), NcclResult::kSuccess);
+      for (int r = 0; r < 2; ++r) {
+        const Rank& rank = ranks_[static_cast<size_t>(r)];
+        EXPECT_TRUE(ends(rank));
+        const std::vector<unsigned char> own(kBytes, static_cast<unsigned char>(1 + r));
+        EXPECT_EQ(bytes_of(rank), root == -1 || root == r ? sum_of_both() : own) << root;
+      }
+    }
+  }
+}
+
+TEST_F(NcclStandIn, ASumThatIsAbortedChangesNothing) {
+  EXPECT_EQ(add_up(ranks_[0]), NcclResult::kSuccess);
+  EXPECT_EQ(add_up(ranks_[1]), NcclResult::kSuccess);
+  abort(ranks_[1]);
+  abort(ranks_[0]);
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_TRUE(ends(ranks_[static_cast<size_t>(r)]));
+    EXPECT_EQ(bytes_of(ranks_[static_cast<size_t>(r)]),
+              std::vector<unsigned char>(kBytes, static_cast<unsigned char>(1 + r)));
+  }
+}
+
 TEST_F(NcclStandIn, AbortedWorkEndsWithoutEffect) {
   EXPECT_EQ(send(ranks_[0], 1), NcclResult::kSuccess);
   EXPECT_FALSE(ends(ranks_[0]));
@@ -157,6 +214,7 @@ TEST_F(NcclStandIn, RefusesRanksThatThereAreNot) {
   EXPECT_EQ(send(ranks_[0], 0), NcclResult::kInvalidArgument);
   EXPECT_EQ(send(ranks_[0], 2), NcclResult::kInvalidArgument);
   EXPECT_EQ(receive(ranks_[1], -1), NcclResult::kInvalidArgument);
+  EXPECT_EQ(add_up(ranks_[0], 2), NcclResult::kInvalidArgument);
   EXPECT_EQ(
       nccl_.Send(ranks_[0].data, kBytes, NcclType::kUint8, 1, ranks_[0].comm, ranks_[0].stream),
       NcclResult::kInvalidArgument)

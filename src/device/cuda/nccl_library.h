@@ -28,7 +28,8 @@ enum class NcclResult : int {
   kRemoteError = 6,
   kInProgress = 7,
 };
-enum class NcclType : int { kUint8 = 1 };
+enum class NcclType : int { kUint8 = 1, kFloat32 = 7, kBfloat16 = 9 };
+enum class NcclReduction : int { kSum = 0 };
 constexpr int kNcclVersion = 21400;  // the lowest that has what is declared here
 // What version 2.14 knows of ncclConfig_t; later ones add to its end, and read no more than `size`.
 struct NcclConfig {
@@ -39,17 +40,21 @@ struct NcclConfig {
   int undefined = INT_MIN;
 };
 
-#define RL_NCCL_FUNCTIONS(OP)                                                       \
-  OP(NcclResult, GetVersion, int*)                                                  \
-  OP(NcclResult, GetUniqueId, NcclId*)                                              \
-  OP(NcclResult, CommInitRankConfig, NcclComm**, int, NcclId, int, NcclConfig*)     \
-  OP(NcclResult, CommAbort, NcclComm*)                                              \
-  OP(NcclResult, CommGetAsyncError, NcclComm*, NcclResult*)                         \
-  OP(NcclResult, GroupStart)                                                        \
-  OP(NcclResult, GroupEnd)                                                          \
-  OP(NcclResult, Send, const void*, size_t, NcclType, int, NcclComm*, cudaStream_t) \
-  OP(NcclResult, Recv, void*, size_t, NcclType, int, NcclComm*, cudaStream_t)       \
-  OP(const char*, GetErrorString, NcclResult)                                       \
+#define RL_NCCL_FUNCTIONS(OP)                                                                 \
+  OP(NcclResult, GetVersion, int*)                                                            \
+  OP(NcclResult, GetUniqueId, NcclId*)                                                        \
+  OP(NcclResult, CommInitRankConfig, NcclComm**, int, NcclId, int, NcclConfig*)               \
+  OP(NcclResult, CommAbort, NcclComm*)                                                        \
+  OP(NcclResult, CommGetAsyncError, NcclComm*, NcclResult*)                                   \
+  OP(NcclResult, GroupStart)                                                                  \
+  OP(NcclResult, GroupEnd)                                                                    \
+  OP(NcclResult, Send, const void*, size_t, NcclType, int, NcclComm*, cudaStream_t)           \
+  OP(NcclResult, Recv, void*, size_t, NcclType, int, NcclComm*, cudaStream_t)                 \
+  OP(NcclResult, Reduce, const void*, void*, size_t, NcclType, NcclReduction, int, NcclComm*, \
+     cudaStream_t)                                                                            \
+  OP(NcclResult, AllReduce, const void*, void*, size_t, NcclType, NcclReduction, NcclComm*,   \
+     cudaStream_t)                                                                            \
+  OP(const char*, GetErrorString, NcclResult)                                                 \
   OP(const char*, GetLastError, NcclComm*)
 
 struct NcclFunctions {

@@ -42,6 +42,11 @@ class OpenGroup {
   bool is_open_ = true;
 };
 
+NcclType type_of(Element element) {
+  RL_CHECK(element == Element::kF32 || element == Element::kBf16);
+  return element == Element::kF32 ? NcclType::kFloat32 : NcclType::kBfloat16;
+}
+
 class NcclMessages final : public DeviceMessages {
  public:
   NcclMessages(CudaCompute& compute, uint64_t scratch_bytes)
@@ -62,12 +67,17 @@ class NcclMessages final : public DeviceMessages {
   void copy(std::span<const std::byte> from, std::byte* to) override;
   std::span<std::byte> scratch() const override { return scratch_.span(); }
   void reduce(Reduction reduction, uint64_t slot_bytes, const Values& out) override;
+  void reduce_scatter_own_order(const DividedValues& all, StillThere still_there) override;
+  void all_reduce_own_order(const Values& values, StillThere still_there) override;
   void complete(StillThere still_there) override;
 
  private:
   // Runs calls of NCCL and CUDA with the device current. An Error ends the communicator.
   template <typename Calls>
   void run(const Calls& calls);
+  // The same with calls that NCCL takes together.
+  template <typename Calls>
+  void run_group(StillThere still_there, const Calls& calls);
   // Looks until done() says so, or NCCL has met an error.
   template <typename Done>
   void wait_until(const Done& done, StillThere still_there);
@@ -112,9 +122,7 @@ void NcclMessages::begin() { compute_.lead(stream_.get()); }
 // One group, so that no order of messages matters.
 void NcclMessages::exchange(std::span<const Outgoing> out, std::span<const Incoming> in,
                             StillThere still_there) {
-  run([&] {
-    RL_CHECK(comm_ != nullptr);
-    OpenGroup group(nccl_, comm_);
+  run_group(still_there, [&] {
     for (const Outgoing& each : out) {
       if (each.bytes.empty()) continue;
       RL_NCCL(nccl_, comm_,
@@ -129,8 +137,6 @@ void NcclMessages::exchange(std::span<const Outgoing> out, std::span<const Incom
                          stream_.get()),
               each.bytes.size(), " bytes from rank ", each.from);
     }
-    group.close();
-    wait_until([&] { return has_settled(); }, still_there);
   });
 }
 
@@ -154,6 +160,33 @@ void NcclMessages::reduce(Reduction reduction, uint64_t slot_bytes, const Values
     reduce_words(stream_.get(),
                  {scratch_.at<int32_t>(0), slot, reinterpret_cast<int32_t*>(out.data), rank_, size_,
                   largest, count});
+  });
+}
+
+// NCCL's own reduce-scatter has pieces of one size, so each piece is a reduction to its rank. All
+// ranks give NCCL the pieces in one order.
+void NcclMessages::reduce_scatter_own_order(const DividedValues& all, StillThere still_there) {
+  const Values& values = all.values;
+  run_group(still_there, [&] {
+    for (int r = 0; r < all.pieces.parts(); ++r) {
+      const Piece piece = all.pieces[r];
+      if (piece.count() == 0) continue;
+      std::byte* const at = values.data + piece.begin * element_bytes(values.element);
+      RL_NCCL(nccl_, comm_,
+              nccl_.Reduce(at, at, piece.count(), type_of(values.element), NcclReduction::kSum, r,
+                           comm_, stream_.get()),
+              piece.count(), " values to rank ", r);
+    }
+  });
+}
+
+void NcclMessages::all_reduce_own_order(const Values& values, StillThere still_there) {
+  if (values.count == 0) return;
+  run_group(still_there, [&] {
+    RL_NCCL(nccl_, comm_,
+            nccl_.AllReduce(values.data, values.data, values.count, type_of(values.element),
+                            NcclReduction::kSum, comm_, stream_.get()),
+            values.count, " values");
   });
 }
 
@@ -182,6 +215,17 @@ void NcclMessages::run(const Calls& calls) {
     abort();
     throw;
   }
+}
+
+template <typename Calls>
+void NcclMessages::run_group(StillThere still_there, const Calls& calls) {
+  run([&] {
+    RL_CHECK(comm_ != nullptr);
+    OpenGroup group(nccl_, comm_);
+    calls();
+    group.close();
+    wait_until([&] { return has_settled(); }, still_there);
+  });
 }
 
 template <typename Done>
