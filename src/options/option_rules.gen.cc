@@ -959,6 +959,26 @@ constexpr OptionCondition kConditions_comm_rank_and_comm_backend[] = {
     {"comm.backend", OptionCondition::kIsNot,
      "nccl", "", ""},
 };
+constexpr OptionCondition kConditions_comm_reduction_order_and_comm_backend[] = {
+    {"comm.reduction_order", OptionCondition::kChanged,
+     "", "", ""},
+    {"comm.backend", OptionCondition::kIsNot,
+     "nccl", "", ""},
+};
+constexpr OptionCondition kConditions_comm_reduction_order_and_parallel_data[] = {
+    {"comm.reduction_order", OptionCondition::kChanged,
+     "", "", ""},
+    {"parallel.data", OptionCondition::kIs,
+     "1", "", ""},
+    {"parallel.context", OptionCondition::kIs,
+     "1", "", ""},
+};
+constexpr OptionCondition kConditions_comm_reduction_order_and_parallel_tensor[] = {
+    {"comm.reduction_order", OptionCondition::kIs,
+     "backend", "", ""},
+    {"parallel.tensor", OptionCondition::kIsNot,
+     "1", "", ""},
+};
 constexpr OptionCondition kConditions_comm_rendezvous_and_comm_backend[] = {
     {"comm.rendezvous", OptionCondition::kChanged,
      "", "", ""},
@@ -3030,6 +3050,19 @@ constexpr OptionRule kRules[] = {
     {"comm.rank", "comm.backend",
      kConditions_comm_rank_and_comm_backend, 3,
      "comm.rank = {comm.rank} has no effect while comm.backend is {comm.backend}"},
+    {"comm.reduction_order", "comm.backend",
+     kConditions_comm_reduction_order_and_comm_backend, 2,
+     "comm.reduction_order = {comm.reduction_order} has no effect while comm.backend is "
+     "{comm.backend}"},
+    {"comm.reduction_order", "parallel.data",
+     kConditions_comm_reduction_order_and_parallel_data, 3,
+     "comm.reduction_order = {comm.reduction_order} has no effect while parallel.data is "
+     "{parallel.data}"},
+    {"comm.reduction_order", "parallel.tensor",
+     kConditions_comm_reduction_order_and_parallel_tensor, 2,
+     "comm.reduction_order is backend, but the parallel.tensor = {parallel.tensor} ranks that "
+     "divide a model all have its norms, whose gradients they would add up in groups with orders "
+     "of their own"},
     {"comm.rendezvous", "comm.backend",
      kConditions_comm_rendezvous_and_comm_backend, 3,
      "comm.rendezvous = {comm.rendezvous} has no effect while comm.backend is {comm.backend}"},

@@ -269,6 +269,15 @@ constexpr OptionChoice kChoices_comm_backend[] = {
      "Each rank is a runtime made with a transport of the host (rl_runtime_create_hosted). The "
      "transport says which rank it is."},
 };
+constexpr OptionChoice kChoices_comm_reduction_order[] = {
+    {"ranks",
+     "In the order of ranks. It depends on nothing else."},
+    {"backend",
+     "In an order that NCCL chooses by the number of ranks, their machines, the sizes and its "
+     "own settings. All ranks of a run have the same weights, but another parallel.zero_stage, "
+     "parallel.overlap_grad_reduce, machine or version of NCCL may give others. Gradients in "
+     "bf16 may be rounded after each addition, not once."},
+};
 constexpr OptionChoice kChoices_critic_recompute_granularity[] = {
     {"policy",
      "As trainer.recompute_granularity."},
@@ -1212,7 +1221,8 @@ constexpr OptionInfo kOptions[] = {
      {},
      {},
      false, false, kChoices_comm_backend, 4, "",
-     "How the ranks of a run exchange what they share. No bit depends on it.",
+     "How the ranks of a run exchange what they share. No bit depends on it, unless "
+     "comm.reduction_order is backend.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
      "torch.distributed backend, OpenRLHF sync_backend"},
     {"comm.memory_check", OptionType::kBool, "false",
@@ -1240,6 +1250,15 @@ constexpr OptionInfo kOptions[] = {
      "this process is.",
      "0.3.0", OptionWhen::kCreate, false, false, false, OptionParent::kRuntime, "",
      "torch.distributed RANK"},
+    {"comm.reduction_order", OptionType::kEnum, "ranks",
+     {},
+     {},
+     false, false, kChoices_comm_reduction_order, 2, "",
+     "Order in which ranks that train on parts of one batch add up their gradients. All other "
+     "sums over ranks are in the order of ranks with both values, so log-probs and samples of "
+     "given weights do not depend on it.",
+     "0.3.0", OptionWhen::kCreate, true, false, false, OptionParent::kRuntime, "",
+     "ncclAllReduce"},
     {"comm.rendezvous", OptionType::kString, "",
      {},
      {},

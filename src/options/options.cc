@@ -230,24 +230,24 @@ bool is_new(const OptionInfo& info) { return std::string_view(info.since) != "0.
 
 namespace {
 
-// Whether an option with this prefix may change without another bit.
-bool is_layout(std::string_view key, std::string_view begin) {
-  return key.starts_with(begin) && key != "parallel.reduction_parts";
+// How ranks divide models and add up, which the steps of another run may do otherwise.
+bool is_layout(std::string_view key) {
+  if (key == "comm.reduction_order") return true;
+  return key.starts_with("parallel.") && key != "parallel.reduction_parts";
 }
 
 }  // namespace
 
-uint64_t OptionSet::identity() const { return identity_without(""); }
+uint64_t OptionSet::identity() const { return identity_with(true); }
 
-uint64_t OptionSet::identity_of_any_layout() const { return identity_without("parallel."); }
+uint64_t OptionSet::identity_of_any_layout() const { return identity_with(false); }
 
-// empty: with all options.
-uint64_t OptionSet::identity_without(std::string_view begin) const {
+uint64_t OptionSet::identity_with(bool layout) const {
   Digest64 digest;
   for (size_t i = 0; i < values_.size(); ++i) {
     const OptionInfo& info = option_at(i);
     if (!info.affects_determinism) continue;
-    if (!begin.empty() && is_layout(info.key, begin)) continue;
+    if (!layout && is_layout(info.key)) continue;
     if (is_new(info) && values_[i] == default_values()[i]) continue;
     digest.update(str(info.key, "=", format_option(values_[i]), "\n"));
   }

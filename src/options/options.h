@@ -158,12 +158,12 @@ class OptionSet {
   std::string dump(bool only_changed) const;
   // Digest of the options that a run's bits depend on.
   uint64_t identity() const;
-  // The same without the layout of ranks, parallel.* but for parallel.reduction_parts, which a run
-  // that is resumed may change.
+  // The same without the layout of ranks, which a run that is resumed may change: parallel.* but
+  // for parallel.reduction_parts, and comm.reduction_order.
   uint64_t identity_of_any_layout() const;
 
  private:
-  uint64_t identity_without(std::string_view begin) const;
+  uint64_t identity_with(bool layout) const;
   // A slot for writing.
   OptionValue& slot(std::string_view key, const OptionInfo** info);
   const OptionValue& slot(std::string_view key) const;

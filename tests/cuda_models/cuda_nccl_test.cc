@@ -8,6 +8,8 @@
 #include "cuda_models/emulated_gpu.h"
 #include "pipeline/plan_arenas.h"
 #include "ranks/rank_pipelines.h"
+#include "support/compare_values.h"
+#include "support/safetensors_floats.h"
 
 namespace rl::testing {
 namespace {
@@ -47,10 +49,12 @@ class CudaNccl : public ::testing::Test {
         o, [&](RankParts& parts) { return trained(parts, saved); }, &emulated_gpu());
   }
 
+  static int size_of(const OptionSet& o) {
+    return static_cast<int>(o.get_i64("parallel.data") * o.get_i64("parallel.context"));
+  }
   // Each rank makes its runtime on a thread of its own, as processes do.
   static void on_nccl(const OptionSet& options, const std::function<void(RankParts&)>& work) {
-    const auto size = static_cast<int>(options.get_i64("parallel.data"));
-    rl::run_ranks(copying_backend, size, [&](std::shared_ptr<Transport> transport) {
+    rl::run_ranks(copying_backend, size_of(options), [&](std::shared_ptr<Transport> transport) {
       OptionSet o = options;
       o.set_text("runtime.device", "cuda");
       o.set_text("comm.backend", "nccl");
@@ -62,11 +66,31 @@ class CudaNccl : public ::testing::Test {
       work(parts);
     });
   }
+  using Work = std::function<std::string(RankParts&)>;
+  static std::vector<std::string> texts_of(const OptionSet& o, const Work& work) {
+    std::vector<std::string> out(static_cast<size_t>(size_of(o)));
+    on_nccl(o, [&](RankParts& parts) { out[static_cast<size_t>(parts.rank)] = work(parts); });
+    return out;
+  }
   std::vector<std::string> train(const OptionSet& o) {
     const std::string saved = next_folder();
-    std::vector<std::string> out(static_cast<size_t>(o.get_i64("parallel.data")));
-    on_nccl(
-        o, [&](RankParts& parts) { out[static_cast<size_t>(parts.rank)] = trained(parts, saved); });
+    return texts_of(o, [&](RankParts& parts) { return trained(parts, saved); });
+  }
+
+  // Two steps, and the weights and digests of all ranks.
+  struct Outcome {
+    std::vector<std::string> texts;
+    std::vector<float> weights;
+  };
+  Outcome outcome_of(const OptionSet& o) {
+    const std::string saved = next_folder();
+    Outcome out;
+    out.texts = texts_of(o, [&](RankParts& parts) {
+      const std::string text = two_steps(parts);
+      if (parts.rank == 0) parts.model->save(saved, Dtype::kF32, false);
+      return text;
+    });
+    out.weights = floats_of(read_text_file(real_fs(), saved + "/model.safetensors", 1 << 26));
     return out;
   }
 
@@ -92,6 +116,67 @@ TEST_F(CudaNccl, TrainsToTheSameWeightsAtEveryStage) {
 TEST_F(CudaNccl, AddsGradientsOfThreeRanksInBf16) {
   const OptionSet o = options(3, {"parallel.zero_stage=2", "trainer.grad_dtype=bf16"});
   EXPECT_TRUE(train(o) == train_staged(o));
+}
+
+// With comm.reduction_order = backend three ranks have other bits, the same on all and each time.
+TEST_F(CudaNccl, AddsUpGradientsInTheOrderOfTheLibrary) {
+  const std::vector<std::pair<std::vector<std::string>, double>> cases = {
+      {{}, 1e-6},
+      {{"parallel.zero_stage=2", "parallel.overlap_grad_reduce=true"}, 1e-6},
+      {{"trainer.grad_dtype=bf16"}, 1e-4}};
+  for (const auto& [more, bound] : cases) {
+    SCOPED_TRACE(more.empty() ? "stage 0" : more[0]);
+    const Outcome want = outcome_of(options(3, more));
+    OptionSet o = options(3, more);
+    o.set_text("comm.reduction_order", "backend");
+    const Outcome got = outcome_of(o);
+    EXPECT_FALSE(same_bits(got.weights, want.weights));
+    EXPECT_LT(relative_l2(got.weights, want.weights), bound);
+    for (const std::string& text : got.texts) EXPECT_EQ(text, got.texts[0]);
+    begin(1);
+    const Outcome again = outcome_of(o);
+    EXPECT_EQ(again.texts, got.texts);
+    EXPECT_TRUE(same_bits(again.weights, got.weights));
+  }
+}
+
+// Two numbers have one sum.
+TEST_F(CudaNccl, AddsUpTwoRanksToTheSameWeightsInEveryOrder) {
+  const std::vector<std::string> want = train(options(2));
+  for (const char* stage : {"parallel.zero_stage=0", "parallel.zero_stage=3"}) {
+    const OptionSet o = options(2, {"comm.reduction_order=backend", stage});
+    EXPECT_TRUE(train(o) == want) << stage;
+  }
+}
+
+// Ranks that divide rows add up gradients of keys and values by reduce-scatters, in rank order.
+TEST_F(CudaNccl, AddsUpNothingElseInTheOrderOfTheLibrary) {
+  OptionSet o = options(1, {"parallel.context=3", "comm.reduction_order=backend"});
+  const auto step = [](RankParts& parts) {
+    return common_metrics(parts.trainer.step(host_batch(parts.trainer)));
+  };
+  const std::vector<std::string> steps = texts_of(o, step);
+  EXPECT_EQ(steps, std::vector<std::string>(3, steps[0]));
+  EXPECT_GT(emulated::calls("ncclAllReduce"), 0);
+  EXPECT_EQ(emulated::calls("ncclReduce"), 0);
+  o.set_text("parallel.zero_stage", "2");
+  texts_of(o, step);
+  EXPECT_GT(emulated::calls("ncclReduce"), 0);
+}
+
+// What another order of sums trained goes on in any.
+TEST_F(CudaNccl, CheckpointsHaveNoOrderOfSums) {
+  std::string path;
+  texts_of(options(3, {"comm.reduction_order=backend"}), [&](RankParts& parts) {
+    parts.trainer.step(host_batch(parts.trainer));
+    if (parts.rank == 0) path = parts.trainer.save({dir_.file("saved"), "", 0, false});
+    return std::string();
+  });
+  const auto resume = [&](RankParts& parts) {
+    parts.trainer.load(path);
+    return str(parts.trainer.step(host_batch(parts.trainer)).step);
+  };
+  EXPECT_EQ(texts_of(options(2), resume), std::vector<std::string>({"2", "2"}));
 }
 
 TEST_F(CudaNccl, NoOrderOfTheStreamsChangesAStep) {

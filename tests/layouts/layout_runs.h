@@ -1,11 +1,11 @@
 // What the ranks of a layout have when they have trained, generated and saved, against one rank.
 #pragma once
 #include <cctype>
-#include <cstring>
 
 #include "layout_table.h"
 #include "layout_work.h"
 #include "support/compare_values.h"
+#include "support/safetensors_floats.h"
 #include "train/checkpoint/checkpoint.h"
 
 namespace rl::testing {
@@ -75,13 +75,7 @@ class LayoutRuns {
 
 // Floats of a file of masters.
 inline std::vector<float> masters_of(const Files& files) {
-  const std::string& text = files.at("masters.safetensors");
-  uint64_t header = 0;
-  std::memcpy(&header, text.data(), sizeof header);
-  const size_t begin = sizeof header + static_cast<size_t>(header);
-  std::vector<float> out((text.size() - begin) / sizeof(float));
-  std::memcpy(out.data(), text.data() + begin, out.size() * sizeof(float));
-  return out;
+  return floats_of(files.at("masters.safetensors"));
 }
 
 // The samples of a step, without its metrics.

@@ -373,6 +373,20 @@ TEST(OptionSet, ANewerOptionAtItsDefaultIsNoPartOfTheIdentity) {
   EXPECT_GT(newer, 0);
 }
 
+TEST(OptionSet, IdentityOfAnyLayoutIsWithoutWhatRanksDivideAndAddUp) {
+  OptionSet set;
+  const uint64_t before = set.identity_of_any_layout();
+  for (const char* layout :
+       {"parallel.tensor=2", "parallel.data=3", "comm.reduction_order=backend"}) {
+    const uint64_t with_layout = set.identity();
+    set.set_assignment(layout);
+    EXPECT_NE(set.identity(), with_layout) << layout;
+    EXPECT_EQ(set.identity_of_any_layout(), before) << layout;
+  }
+  set.set_assignment("parallel.reduction_parts=2");
+  EXPECT_NE(set.identity_of_any_layout(), before);
+}
+
 TEST(OptionSet, IdentityFollowsWhatMovesBitsOnly) {
   OptionSet set;
   const uint64_t before = set.identity();

@@ -305,6 +305,7 @@ const std::map<std::string, Change>& changes() {
         join}},
       {"comm.rendezvous",
        {{"there"}, {"parallel.data=2", "comm.backend=gloo", "comm.rendezvous=here"}, join}},
+      {"comm.reduction_order", {{"backend"}}},  // needs NCCL: tests/cuda_models/cuda_nccl_test.cc
       {"comm.memory_check",
        {{"true"}, {"parallel.data=2", "comm.timeout_ns=1ms"}, memory_of_error}},
       {"comm.memory_check_threshold_bytes",

@@ -84,6 +84,7 @@ TEST(SessionRefusals, OptionsOfTheRuntimeAreThoseItWasMadeWith) {
       {"comm.memory_check", "true", "false"},
       {"comm.memory_check_threshold_bytes", "3", "5000000000"},
       {"comm.rank", "1", "0"},
+      {"comm.reduction_order", "backend", "ranks"},
       {"comm.rendezvous", "file:there", ""},
       {"comm.timeout_ns", "3", "1800000000000"},
       {"engine.tensor_parallel_size", "1", "0"},

@@ -235,6 +235,7 @@ void compare_models(const Settings& s, Fields& c) {
   c.same("comm.backend", s.comm.backend);
   c.same("comm.rank", s.comm.rank);
   c.same("comm.rendezvous", s.comm.rendezvous);
+  c.same("comm.reduction_order", s.comm.reduction_order);
   c.same("parallel.devices.critic", s.parallel.devices.critic);
   c.same("parallel.devices.engine", s.parallel.devices.engine);
   c.same("parallel.devices.reference", s.parallel.devices.reference);

@@ -131,6 +131,7 @@ CommSettings::CommSettings(const OptionSet& options)
       memory_check(options.get_bool("comm.memory_check")),
       memory_check_threshold_bytes(options.get_u64("comm.memory_check_threshold_bytes")),
       rank(options.get_i64("comm.rank")),
+      reduction_order(choice_of<CommReductionOrder>(options, "comm.reduction_order")),
       rendezvous(options.get_string("comm.rendezvous")),
       timeout_ns(options.get_i64("comm.timeout_ns")) {}
 

@@ -36,6 +36,7 @@ enum class BufferPolicy : uint8_t { kFifo, kNewest };
 enum class CheckpointMetricGoal : uint8_t { kHighest, kLowest };
 enum class CheckpointOnFailure : uint8_t { kStop, kContinue };
 enum class CommBackend : uint8_t { kLocal, kGloo, kNccl, kHost };
+enum class CommReductionOrder : uint8_t { kRanks, kBackend };
 enum class CriticRecomputeGranularity : uint8_t { kPolicy, kNone, kSelective, kFull };
 enum class EngineKvDtype : uint8_t { kAuto, kBf16, kFp32 };
 enum class EnginePreemption : uint8_t { kRecompute, kSwap };
@@ -209,6 +210,7 @@ struct CommSettings {
   bool memory_check;
   uint64_t memory_check_threshold_bytes;  // bytes
   int64_t rank;
+  CommReductionOrder reduction_order;
   std::string rendezvous;
   int64_t timeout_ns;  // nanoseconds
 };

@@ -40,7 +40,9 @@ RunRanks::RunRanks(std::shared_ptr<Transport> transport, const Sizes& given, con
       size(), rank());
   const auto of_device = [&] { return groups.device ? groups.device() : groups.host; };
   const bool divides_batch = sizes.data * sizes.context > 1;
-  data_.emplace(transport_, batch, Axis::kData, divides_batch ? of_device() : groups.host);
+  GroupOptions of_batch = divides_batch ? of_device() : groups.host;
+  of_batch.own_order_on_devices = groups.own_order;
+  data_.emplace(transport_, batch, Axis::kData, of_batch);
   if (sizes.context > 1) context_.emplace(transport_, mesh, Axis::kContext, of_device());
   if (sizes.tensor > 1) {
     tensor_.emplace(transport_, mesh, Axis::kTensor, of_device());

@@ -45,6 +45,7 @@ class RunRanks {
   struct Groups {
     GroupOptions host;
     MakeGroupOptions device = {};
+    bool own_order = false;  // of gradients that data() adds up, by its messages of devices
     MemorySpace space() const { return device ? MemorySpace::kDevice : MemorySpace::kHost; }
   };
   RunRanks(std::shared_ptr<LocalRun> run, int rank, const Sizes& sizes, const Groups& groups);

@@ -56,6 +56,7 @@ GroupOptions device_options_of(GroupOptions options, CommBackend backend, Comput
 
 RunRanks::Groups groups_of(const CommSettings& settings, Compute& compute) {
   RunRanks::Groups groups{group_options_of(settings)};
+  groups.own_order = settings.reduction_order == CommReductionOrder::kBackend;
   if (!compute.has_own_memory()) return groups;
   groups.device = [options = groups.host, backend = settings.backend, &compute] {
     return device_options_of(options, backend, compute);

@@ -19,8 +19,9 @@ namespace {
 // text; and the layout of ranks, which another run may change, but not the parts of sums.
 bool has_other_entry(std::string_view key) {
   if (key == "parallel.reduction_parts") return false;
-  constexpr std::string_view kOthers[] = {"parallel.", "sampling.", "runtime.memory_",
-                                          "model.chat_template_path", "model.critic_path"};
+  constexpr std::string_view kOthers[] = {
+      "parallel.",        "comm.", "sampling.", "runtime.memory_", "model.chat_template_path",
+      "model.critic_path"};
   return std::ranges::any_of(kOthers, [&](auto begin) { return key.starts_with(begin); });
 }
 

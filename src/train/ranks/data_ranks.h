@@ -1,6 +1,7 @@
 // The data-parallel ranks of one rank's trainer. Each has all samples of a batch, computes a part
 // of them, and has from the others what it did not compute. So all of them see the same sums, take
-// the same optimizer steps and have the same weights, bit for bit. Sums are in the order of ranks.
+// the same optimizer steps and have the same weights, bit for bit. Sums are in the order of ranks,
+// but for those of gradients where the group has messages of devices with an order of their own.
 //
 // All functions but fail() are calls that the ranks make together (comm/group.h), and do nothing
 // for one rank.
