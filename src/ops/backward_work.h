@@ -22,6 +22,9 @@
 // at a time. Those of this rank come with its rows' own keys, and have their gradients beside them;
 // what other ranks' keys receive is summed apart.
 //
+// A device may compute whole sequences instead of pieces: all rows that take a key at once, in an
+// order of its own (ops/cuda/attention_tiles.h).
+//
 // The split depends on the rows alone, never on threads. Nothing is allocated after construction,
 // unless ranks divide the rows.
 #pragma once
@@ -30,6 +33,7 @@
 #include <span>
 #include <vector>
 
+#include "core/error.h"
 #include "ops/attention.h"
 #include "ops/divided_rows.h"
 #include "ops/sequence_rows.h"
@@ -43,12 +47,12 @@ class BackwardWork {
   // (max_rows, sum_width), owned by the caller.
   void cut(std::span<const SequenceRows> sequences, float* sums);
   // The sequences of one rank. sums: (all.rows, sum_width). After the last step the caller adds the
-  // sums of all ranks, and then reads those of this rank's rows. Only for devices that compute
-  // piece by piece.
+  // sums of all ranks, and then reads those of this rank's rows.
   void cut(std::span<const SequenceRows> own, const DividedRows& all, float* sums);
   // The same with the keys of one rank's rows alone, whose blocks the tables name. Steps of this
   // rank's own rows come first. The gradients of keys that are not a sequence's own are added to
-  // `gradients`, (rows of that rank, .), which is zeroed before unless that rank is this one.
+  // `gradients`, (rows of that rank, .), which is zeroed before unless that rank is this one. Only
+  // for devices that compute piece by piece.
   struct KeyGradients {
     float* gradients;
     int64_t stride;  // floats from row to row
@@ -89,18 +93,30 @@ class BackwardWork {
       for (size_t p = t.first_part; p < t.end_part; ++p)
         on_part(t.first_row, t.rows, parts_[p].sums);
   }
-  // Calls on_sequence(rows, part, prefix, sums) for every sequence in order, with all its rows.
-  // Sequences of one part follow one another; part is its index. Without a shared prefix, prefix is
-  // 0 and sums is null.
+  // Calls on_sequence(rows, part) for every sequence in order, with all its rows. Sequences of one
+  // part follow one another; part is its index.
   template <typename OnSequence>
   void for_each_sequence(const OnSequence& on_sequence) const {
     for (size_t i = 0; i < chunks_.size();) {
-      const Part& part = parts_[chunks_[i].part];
       AttentionRows rows = chunks_[i].rows;
       const size_t of_part = chunks_[i].part;
       for (++i; i < chunks_.size() && chunks_[i].of_sequence > 0; ++i)
         rows.rows += chunks_[i].rows.rows;
-      on_sequence(rows, of_part, part.prefix, part.sums);
+      on_sequence(rows, of_part);
+    }
+  }
+  // Calls on_keys(first, end, sums) for the keys of a part's prefix, in order. All sequences of the
+  // part attend keys [first, end), as far as a window lets them, and find them in their own tables;
+  // sums are (end - first, sum width). If ranks divide the rows, several parts may take the same
+  // keys, with the same first, end and sums. Between two of them there is none that does not.
+  template <typename OnKeys>
+  void for_each_prefix_keys(size_t part, const OnKeys& on_keys) const {
+    const Part& p = parts_[part];
+    if (!p.divided && p.prefix > 0) on_keys(int64_t{0}, p.prefix, p.sums);
+    for (size_t i = p.first_keys; i < p.end_keys; ++i) {
+      const PrefixKeys& keys = prefix_keys_[i];
+      RL_CHECK(keys.blocks == nullptr && sum_stride_ == 0);
+      on_keys(keys.first, keys.end, sums_ + keys.sum_row * sum_width_);
     }
   }
 

@@ -1,6 +1,6 @@
 // The backward of attention on the GPU against the reference device: sequences alone and behind
-// shared prefixes, windows, every type and head size. The reference takes the work's pieces, the
-// GPU does not; sums of shared prefixes are compared too.
+// shared prefixes, rows that ranks divide, windows, every type and head size. The reference takes
+// the work's pieces, the GPU does not; sums of shared prefixes are compared too.
 //
 // Tolerances are those of the CPU's tests: delta is taken from the rounded output, so in bf16 its
 // error is 2^-9 of the output times the gradient, and rounded weights are off by as much. What a
@@ -10,7 +10,9 @@
 // queries and keys are zero where a window holds one key.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "cuda/attention_batch.h"
 
@@ -39,14 +41,20 @@ class AttentionBackwardTwins : public ::testing::TestWithParam<AttentionOf> {
       data_.lse().write(std::vector<float>(data_.lse().host()));
     }
     template <typename At>
-    void run(Compute& compute, const At& at) {
+    BackwardWork run(Compute& compute, const At& at) {
+      return run(compute, at, [&](BackwardWork& work) { work.cut(rows_.all(), at(sums_)); });
+    }
+    // cut gives the work its rows.
+    template <typename At, typename Cut>
+    BackwardWork run(Compute& compute, const At& at, const Cut& cut) {
       const AttentionArgs forward = data_.args(at);
       BackwardWork work(rows_.rows(), test_.sum_width());
-      work.cut(rows_.all(), at(sums_));
+      cut(work);
       attend_backward(compute, {{forward.shape, forward.rule, forward.q, forward.pool, forward.out,
                                  forward.lse, at(d_out_), at(dqkv_), forward.products},
                                 work,
                                 nullptr});
+      return work;
     }
     AttentionData& data() { return data_; }
     OnBoth<float>& d_out() { return d_out_; }
@@ -60,34 +68,84 @@ class AttentionBackwardTwins : public ::testing::TestWithParam<AttentionOf> {
     OnBoth<float> d_out_, dqkv_, sums_;
   };
 
+  // Of gradients, where those of keys begin in a row.
+  int64_t first_key_column() const { return c_.heads * c_.head_dim; }
+
   // Relative distance of some columns.
-  void expect_close(const OnBoth<float>& dqkv, int64_t first, int64_t count) {
-    const std::vector<float> got = dqkv.read_device();
+  void expect_close(const std::vector<float>& got, const std::vector<float>& want, int64_t first,
+                    int64_t count) {
     double off = 0, all = 0;
     for (size_t i = 0; i < got.size(); ++i) {
       const int64_t column = static_cast<int64_t>(i) % c_.width() - first;
       if (column < 0 || column >= count) continue;
-      off += std::pow(static_cast<double>(got[i]) - dqkv.host()[i], 2);
-      all += std::pow(static_cast<double>(dqkv.host()[i]), 2);
+      off += std::pow(static_cast<double>(got[i]) - want[i], 2);
+      all += std::pow(static_cast<double>(want[i]), 2);
     }
     EXPECT_LE(std::sqrt(off), (c_.rounds_weights() ? 2e-3 : 1e-6) * std::sqrt(all) + 1e-3)
         << "columns from " << first << " on: " << std::sqrt(off / all);
+  }
+  // Gradients of queries, keys and values.
+  void expect_gradients(const std::vector<float>& got, const std::vector<float>& want) {
+    expect_near(got, want, tolerance());
+    const int64_t keys = first_key_column(), each = sum_width() / 2;
+    expect_close(got, want, 0, keys);
+    expect_close(got, want, keys, each);
+    expect_close(got, want, keys + each, each);
+  }
+  Tolerance tolerance() const {
+    const double each = c_.dtype == Dtype::kBf16 ? 0.03 : 2e-5;
+    return {each, each};
   }
 
   // Positions of shared prefixes, once for each part: that many rows of sums are used.
   void expect_reference(const RowsOfSequences& rows, int64_t summed_rows) {
     Batch batch(*this, rows);
     devices_.run([&](Compute& compute, auto at) { batch.run(compute, at); });
-    const double tolerance = c_.dtype == Dtype::kBf16 ? 0.03 : 2e-5;
-    expect_near(batch.dqkv(), {tolerance, tolerance});
-    expect_close(batch.dqkv(), 0, c_.heads * c_.head_dim);
-    expect_close(batch.dqkv(), c_.heads * c_.head_dim, sum_width() / 2);
-    expect_close(batch.dqkv(), c_.heads * c_.head_dim + sum_width() / 2, sum_width() / 2);
+    expect_gradients(batch.dqkv().read_device(), batch.dqkv().host());
     const auto used = static_cast<size_t>(summed_rows * sum_width());
     std::vector<float> got = batch.sums().read_device(), want = batch.sums().host();
     got.resize(used);
     want.resize(used);
-    expect_near(got, want, {tolerance, tolerance});
+    expect_near(got, want, tolerance());
+  }
+
+  // Gradients of all rows of the reference device on one rank, sums in their rows.
+  std::vector<float> undivided(Batch& batch, const RowsOfSequences& rows) {
+    const BackwardWork work = batch.run(devices_.reference(), HostSide());
+    std::vector<float> out = batch.dqkv().host();
+    work.add_sums(0, rows.rows(),
+                  [&](int64_t row) { return out.data() + row * c_.width() + first_key_column(); });
+    return out;
+  }
+  // Adds the sums of one rank to the rows whose keys and values they are of.
+  void add_sums(const RowShares& shares, const std::vector<float>& sums,
+                std::vector<float>& to) const {
+    const auto rows = static_cast<int64_t>(to.size()) / c_.width();
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t from = shares.place_of(row) * sum_width(),
+                    at = row * c_.width() + first_key_column();
+      for (int64_t i = 0; i < sum_width(); ++i)
+        to[static_cast<size_t>(at + i)] += sums[static_cast<size_t>(from + i)];
+    }
+  }
+  // Each rank's share is that of the reference device, and all together are one rank's gradients.
+  void expect_shares(const RowsOfSequences& rows, const RowShares& shares) {
+    Batch batch(*this, rows);
+    const std::vector<float> want = undivided(batch, rows);
+    std::vector<float> sums(want.size(), 0.0f);
+    for (int rank = 0; rank < shares.ranks(); ++rank) {
+      batch.sums().write(random_values(batch.sums().count(), 11));
+      devices_.run([&](Compute& compute, auto at) {
+        batch.run(compute, at,
+                  [&](BackwardWork& work) { shares.cut(rank, at(batch.sums()), work); });
+      });
+      expect_near(batch.sums(), tolerance());
+      add_sums(shares, batch.sums().read_device(), sums);
+    }
+    std::vector<float> got = batch.dqkv().read_device();
+    expect_gradients(got, batch.dqkv().host());
+    std::ranges::transform(got, sums, got.begin(), std::plus());
+    expect_gradients(got, want);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionBackwardTwins, ::testing::ValuesIn(kAttentionCases),
@@ -115,6 +173,30 @@ TEST_P(AttentionBackwardTwins, SharedPrefixesMatchTheReference) {
   expect_reference(rows, 2 * 21 + 2 * c_.block_size);
 }
 
+// A prompt and what continues it, a sequence alone, another prompt; 100 rows.
+RowsOfSequences rows_to_divide(int64_t block_size) {
+  RowsOfSequences rows(block_size);
+  const int32_t first = rows.add(21, 0);
+  for (const int32_t more : {14, 5, 17}) rows.add(more, 21, first);
+  rows.add(23, 0);
+  const int32_t second = rows.add(9, 0);
+  for (const int32_t more : {8, 3}) rows.add(more, 9, second);
+  return rows;
+}
+
+// The second rank begins within the third sequence that continues the prompt.
+TEST_P(AttentionBackwardTwins, SharesOfTwoRanksAreTheGradientsOfOne) {
+  const RowsOfSequences rows = rows_to_divide(c_.block_size);
+  expect_shares(rows, RowShares(rows, 2, {45, 100}));
+}
+
+// Cuts within the prompt, in a sequence that continues it, and in the one alone. The second rank
+// takes keys of the prompt for rows of it, of several sequences and of a part of one.
+TEST_P(AttentionBackwardTwins, SharesInZigzagAreTheGradientsOfOne) {
+  const RowsOfSequences rows = rows_to_divide(c_.block_size);
+  expect_shares(rows, RowShares(rows, 2, {12, 38, 70, 100}));
+}
+
 class LongAttentionBackwardTwins : public AttentionBackwardTwins {};
 INSTANTIATE_TEST_SUITE_P(
     Shapes, LongAttentionBackwardTwins,
@@ -133,6 +215,16 @@ TEST_P(LongAttentionBackwardTwins, LongSequencesMatchTheReference) {
   rows.add(170, 200, prefix);
   rows.add(20, 200, prefix);
   expect_reference(rows, 2 * 200);
+}
+
+// The second rank has two parts of one sequence, the first of which has keys that the other takes.
+TEST_P(LongAttentionBackwardTwins, SharesOfLongSequencesAreTheGradientsOfOne) {
+  RowsOfSequences rows(c_.block_size);
+  const int32_t prefix = rows.add(200, 0);
+  rows.add(40, 200, prefix);
+  rows.add(150, 200, prefix);
+  rows.add(20, 200, prefix);
+  expect_shares(rows, RowShares(rows, 2, {150, 280, 340, 410}));
 }
 
 TEST_P(AttentionBackwardTwins, RunsHaveTheSameBits) {

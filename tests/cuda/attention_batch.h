@@ -10,6 +10,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -83,6 +84,74 @@ class RowsOfSequences {
   int32_t rows_ = 0, used_ = 0;
   std::vector<SequenceRows> sequences_;
   std::deque<std::vector<int32_t>> tables_;
+};
+
+// Ranks that divide the rows: chunk i of the batch, which ends at row ends[i], is one of rank i; of
+// twice as many chunks as ranks each rank has another, as far from the last. Rows of all ranks keep
+// their places in arrays of the whole batch; sums have the places of ops/divided_rows.h.
+class RowShares {
+ public:
+  RowShares(const RowsOfSequences& rows, int ranks, const std::vector<int64_t>& ends)
+      : ranks_(ranks) {
+    int64_t first = 0, place = 0;
+    for (const int64_t end : ends) chunks_.push_back({std::exchange(first, end), end, 0});
+    RL_CHECK(first == rows.rows());
+    for (int rank = 0; rank < ranks; ++rank) {
+      Share& share = shares_.emplace_back();
+      share.all.sequences = rows.all();
+      share.all.chunks = chunks_;
+      share.all.rows = first;
+      share.all.own_place = place;
+      for (size_t i = 0; i < ends.size(); ++i) {
+        if (rank_of(i) != rank) continue;
+        chunks_[i].place = place;
+        place += chunks_[i].end_row - chunks_[i].first_row;
+        add_rows(chunks_[i], share);
+      }
+      share.all.own = share.wholes;
+      share.all.own_rows = place - share.all.own_place;
+    }
+  }
+  RowShares(const RowShares&) = delete;
+  RowShares& operator=(const RowShares&) = delete;
+
+  int ranks() const { return ranks_; }
+  void cut(int rank, float* sums, BackwardWork& work) const {
+    const Share& share = shares_[static_cast<size_t>(rank)];
+    work.cut(share.own, share.all, sums);
+  }
+  int64_t place_of(int64_t row) const {
+    const auto has = [&](const RowChunk& c) { return row < c.end_row; };
+    const RowChunk& chunk = *std::ranges::find_if(chunks_, has);
+    return chunk.place + row - chunk.first_row;
+  }
+
+ private:
+  struct Share {
+    std::vector<SequenceRows> own;
+    std::vector<int32_t> wholes;  // of `own`, indices in the whole batch
+    DividedRows all;
+  };
+  int rank_of(size_t chunk) const {
+    const auto i = static_cast<int>(chunk);
+    return i < ranks_ ? i : 2 * ranks_ - 1 - i;
+  }
+  static void add_rows(const RowChunk& chunk, Share& share) {
+    int32_t index = 0;
+    for (const SequenceRows& s : share.all.sequences) {
+      const auto first = std::max(s.first_row, static_cast<int32_t>(chunk.first_row)),
+                 end = std::min(s.first_row + s.rows, static_cast<int32_t>(chunk.end_row));
+      if (first < end) {
+        share.own.push_back({first, end - first, s.first_position + first - s.first_row, s.blocks});
+        share.wholes.push_back(index);
+      }
+      ++index;
+    }
+  }
+
+  const int ranks_;
+  std::vector<RowChunk> chunks_;
+  std::deque<Share> shares_;
 };
 
 // Queries, and the keys and values of one layer, for some rows.

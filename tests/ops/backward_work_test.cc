@@ -308,6 +308,45 @@ TEST(BackwardWork, RanksThatDivideRowsMeetEveryKeyOnce) {
   }
 }
 
+// The same as meet() for a device that takes whole sequences. Parts that add to the same sums take
+// the same keys, one part after the other.
+void meet_whole(const RankWork& r, std::map<std::pair<int64_t, int64_t>, int>& met) {
+  struct Keys {
+    int64_t first, end;
+    size_t part;
+  };
+  std::map<const float*, Keys> taken;
+  r.work.for_each_sequence([&](const AttentionRows& rows, size_t part) {
+    const size_t whole = r.whole_of_row(rows.first_row);
+    const auto add = [&](int64_t row, int64_t key) {
+      ++met[{r.rows[static_cast<size_t>(rows.first_row + row)], r.row_of_key(whole, key)}];
+    };
+    for (int64_t i = 0; i < rows.rows; ++i)
+      for (int64_t k = rows.first_position; k <= rows.first_position + i; ++k) add(i, k);
+    r.work.for_each_prefix_keys(part, [&](int64_t first, int64_t end, const float* sums) {
+      for (int64_t k = first; k < end; ++k) {
+        const int64_t place = r.place_of_row(r.row_of_key(whole, k));
+        ASSERT_EQ(sums + (k - first) * kWidth, r.sums.data() + place * kWidth);
+        for (int64_t i = 0; i < rows.rows; ++i) add(i, k);
+      }
+      Keys& keys = taken.try_emplace(sums, Keys{first, end, part}).first->second;
+      ASSERT_TRUE(keys.first == first && keys.end == end && keys.part + 1 >= part);
+      keys.part = part;
+    });
+  });
+}
+
+TEST(BackwardWork, RanksThatDivideRowsMeetEveryKeyOnceInWholeSequences) {
+  std::mt19937 rng(8);
+  for (int round = 0; round < 30; ++round) {
+    const Division d = random_division(rng, round);
+    std::map<std::pair<int64_t, int64_t>, int> met;
+    for (const std::vector<size_t>& mine : d.of_ranks)
+      meet_whole(RankWork(d.batch, d.chunks, mine), met);
+    expect_all_met_once(d.batch, met);
+  }
+}
+
 // The same as meet() with the keys of one rank. Nothing is added to a gradient of this rank's own
 // keys before it was stored.
 void meet_keys_of(RankWork& r, const RankRows& keys,

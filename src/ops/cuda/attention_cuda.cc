@@ -91,6 +91,7 @@ void attend_backward(Compute& compute, const AttendBackwardArgs& args) {
   const bool mma = uses_mma(a.shape, a.products);
   const int32_t keys =
       mma ? key_gradient_keys_mma(sizes.width) : key_gradient_keys_fma(sizes.width);
+  cuda::zero_floats(compute, {args.work.sums(), args.work.num_sums()});  // not all are in tiles
   const BackwardTiles tiles = backward_tiles(a.shape, args.work, keys, a.dqkv);
   const std::vector<AttentionTile> queries = tiles_of_runs(
       sizes, tiles.runs.runs,

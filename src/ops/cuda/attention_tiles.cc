@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "core/error.h"
 
@@ -30,7 +31,7 @@ Splits splits_of_row(const AttentionSizes& s, int32_t position) {
   return {first / kSplitTokens, position / kSplitTokens + 1};
 }
 
-// Tiles of keys [first, end) whose gradients begin at `to`.
+// Tiles of the keys of `all`, whose gradients begin at all.to.
 void add_key_tiles(const KeyTile& all, int32_t tile_keys, std::vector<KeyTile>& tiles) {
   for (int32_t key = all.first_key; key < all.end_key;) {
     const int32_t end = std::min(all.end_key, (key / tile_keys + 1) * tile_keys);
@@ -39,6 +40,36 @@ void add_key_tiles(const KeyTile& all, int32_t tile_keys, std::vector<KeyTile>& 
     key = end;
   }
 }
+
+// Tiles of the keys of prefixes. Parts that take the same keys follow one another; all their runs
+// have one tile, so each gradient is written once.
+class PrefixTiles {
+ public:
+  PrefixTiles(int32_t tile_keys, std::vector<KeyTile>& tiles)
+      : tile_keys_(tile_keys), tiles_(tiles) {}
+
+  // The keys that the next part takes, in order.
+  void add_part(std::vector<KeyTile> keys) {
+    auto before = open_.begin();
+    for (KeyTile& tile : keys) {
+      for (; before != open_.end() && before->first_key <= tile.first_key; ++before) {
+        if (before->to == tile.to) {
+          RL_CHECK(before->end_key == tile.end_key && before->end_run == tile.first_run);
+          tile.first_run = before->first_run;
+        } else {
+          add_key_tiles(*before, tile_keys_, tiles_);
+        }
+      }
+    }
+    for (; before != open_.end(); ++before) add_key_tiles(*before, tile_keys_, tiles_);
+    open_ = std::move(keys);
+  }
+
+ private:
+  const int32_t tile_keys_;
+  std::vector<KeyTile>& tiles_;
+  std::vector<KeyTile> open_;  // of the last part; the next may take them too
+};
 
 }  // namespace
 
@@ -119,27 +150,31 @@ BackwardTiles backward_tiles(const AttentionShape& s, const BackwardWork& work, 
   BackwardTiles out;
   const int64_t queries = s.heads * s.head_dim, sum_width = 2 * s.kv_heads * s.head_dim,
                 width = queries + sum_width;
+  PrefixTiles prefixes(tile_keys, out.keys);
   size_t last_part = 0;
-  KeyTile prefix{};  // of the part whose sequences are being added
+  int32_t first_run = 0, run = 0;  // of the part whose sequences are being added
   const auto end_part = [&] {
-    if (prefix.end_key > 0) add_key_tiles(prefix, tile_keys, out.keys);
-    prefix = {};
+    std::vector<KeyTile> keys;
+    work.for_each_prefix_keys(last_part, [&](int64_t first, int64_t end, float* sums) {
+      keys.push_back({first_run, run, int32_of(first), int32_of(end), sums, sum_width});
+    });
+    prefixes.add_part(std::move(keys));
+    first_run = run;
   };
-  work.for_each_sequence([&](const AttentionRows& rows, size_t part, int64_t first, float* sums) {
+  work.for_each_sequence([&](const AttentionRows& rows, size_t part) {
     if (part != last_part) end_part();
     last_part = part;
-    const int32_t run = int32_of(static_cast<int64_t>(out.runs.runs.size()));
     out.runs.add(rows, s.block_size);
     out.rows = std::max(out.rows, rows.first_row + rows.rows);
     add_key_tiles(
         {run, run + 1, int32_of(rows.first_position), int32_of(rows.first_position + rows.rows),
          dqkv + rows.first_row * width + queries, width},
         tile_keys, out.keys);
-    if (first == 0) return;
-    if (prefix.end_key == 0) prefix = {run, run, 0, int32_of(first), sums, sum_width};
-    prefix.end_run = run + 1;
+    ++run;
   });
+  if (run == 0) return out;
   end_part();
+  prefixes.add_part({});
   return out;
 }
 

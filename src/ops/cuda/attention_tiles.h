@@ -40,7 +40,9 @@ SplitTiles split_tiles(const AttentionSizes& sizes, std::span<const AttentionRun
                        std::span<const AttentionTile> tiles, int64_t most_pairs);
 
 // Of the whole batch, in the order of the work. Keys of a sequence are cut at multiples of
-// `tile_keys` positions.
+// `tile_keys` positions. No two tiles write one place: the tile of a prefix's keys has the runs of
+// all parts that add to the same sums, one after the other. Where ranks divide the rows, sums of
+// keys that no row of this rank attends are in no tile and stay zero.
 struct BackwardTiles {
   AttentionRuns runs;
   std::vector<KeyTile> keys;
