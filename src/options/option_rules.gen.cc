@@ -1410,8 +1410,8 @@ constexpr OptionCondition kConditions_parallel_context_kind_and_parallel_context
 constexpr OptionCondition kConditions_parallel_context_kind_and_runtime_device[] = {
     {"parallel.context", OptionCondition::kIsNot,
      "1", "", ""},
-    {"parallel.context_kind", OptionCondition::kIsNot,
-     "ulysses", "", ""},
+    {"parallel.context_kind", OptionCondition::kIs,
+     "ring", "", ""},
     {"runtime.device", OptionCondition::kIs,
      "cuda", "", ""},
 };
@@ -3321,8 +3321,8 @@ constexpr OptionRule kRules[] = {
      "{parallel.context}"},
     {"parallel.context_kind", "runtime.device",
      kConditions_parallel_context_kind_and_runtime_device, 3,
-     "parallel.context_kind is {parallel.context_kind}, but on runtime.device = cuda rows that "
-     "ranks divide attend by heads alone in this build; ulysses works"},
+     "parallel.context_kind is ring, but keys and values do not go round on runtime.device = "
+     "cuda in this build; all_gather and ulysses work"},
     {"parallel.context_zigzag", "parallel.context",
      kConditions_parallel_context_zigzag_and_parallel_context, 2,
      "parallel.context_zigzag = {parallel.context_zigzag} has no effect while parallel.context "

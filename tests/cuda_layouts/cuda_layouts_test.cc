@@ -16,6 +16,8 @@ constexpr LayoutRow kGpuLayouts[] = {
     {"tensor=2 data=2 zero_stage=2 sequence_parallel=true"},
     {"pipeline=2"},
     {"pipeline=2 tensor=2"},
+    {"context=2 context_kind=all_gather"},
+    {"context=2 context_kind=all_gather context_zigzag=true"},
     {"context=2 context_kind=ulysses"},
     {"context=2 context_kind=ulysses tensor=2 algo.advantage=gae"},
     {"data=4 zero_stage=2 zero_group=2"},
@@ -28,6 +30,7 @@ constexpr LayoutRow kNcclLayouts[] = {
     {"tensor=2"},
     {"tensor=2 reduction_parts=4 sequence_parallel=true"},
     {"pipeline=2"},
+    {"context=2 context_kind=all_gather"},
     {"context=2 context_kind=ulysses"},
     {"engines=whole pipeline=2"},
 };

@@ -87,8 +87,8 @@ class AdamwState {
   void start_sum(int64_t layer);
   // The same for what is left of the layers; no effect without the option.
   void start_sums();
-  // Afterwards each rank has the sums of all ranks' gradients, in rank order: of fp32 in fp32, of
-  // bf16 in fp32 and rounded once. With Shards::divides_gradients those of its piece alone.
+  // Afterwards each rank has the sums of all ranks' gradients (comm/group.h). In rank order those
+  // of bf16 are rounded once. With Shards::divides_gradients it has those of its piece alone.
   void sum_over_ranks();
   // Global norm; chunk sums are added in order. The ranks make this call together; `ranks` are
   // those that have the other parts of the layout's split, `stages` those of its other stages.

@@ -10,8 +10,8 @@
 // the others packed.
 // With parallel.zero_group the ranks are those of a group: what is divided is gathered in a group,
 // and gradients are summed over all ranks (comm/grouped_sum.h).
-// No stage changes a bit: sums over ranks are in rank order, and the squares of the norm are added
-// chunk by chunk, in the order of one rank.
+// No stage changes a bit where sums over ranks are in rank order (train/ranks/data_ranks.h): the
+// squares of the norm are added chunk by chunk, in the order of one rank.
 #pragma once
 #include <span>
 #include <vector>
