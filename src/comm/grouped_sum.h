@@ -20,8 +20,8 @@ namespace rl::comm {
 class GroupedSum {
  public:
   static constexpr int kChannel = 1;  // of both axes
-  // The axis context of the mesh has the ranks of a group, and the axis data the groups. Values of a
-  // device pass through a buffer in the host's memory; those of one call at a time.
+  // The axis context of the mesh has the ranks of a group, and the axis data the groups. Values of
+  // a device pass through a buffer in the host's memory; those of one call at a time.
   GroupedSum(std::shared_ptr<Transport> transport, const Mesh& mesh, const GroupOptions& options);
   GroupedSum(const GroupedSum&) = delete;
   GroupedSum& operator=(const GroupedSum&) = delete;

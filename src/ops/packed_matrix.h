@@ -22,7 +22,7 @@ int64_t padded_gradient_rows(int64_t m);
 struct PackedShape {
   int64_t k = 0;
   ColumnSlices slices;
-  std::vector<uint64_t> slice_offset;  // into the packed bytes; a slice is as in a matrix of its own
+  std::vector<uint64_t> slice_offset;  // into the packed bytes; a slice lies as one of its own does
   uint64_t bytes = 0;
   SliceCut cut = {};
 };

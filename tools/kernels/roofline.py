@@ -61,6 +61,7 @@ COSTS = {
     "copy_bytes": ("4e9 bytes", (FLOATS * 8, 0)),
     "copy_columns": ("rows of a chunk", (HEAD_ROWS * V * 8, 0)),
     "squared_norm": ("1e9 floats", (FLOATS * 4, 0)),
+    "square_chunk": ("65,536 floats", (65536 * 4, 0)),
     "adamw": ("1e9 parameters", (FLOATS * 28, 0)),
     "adamw_bf16": ("1e9 parameters", (FLOATS * 20, 0)),
     "adamw_int8": ("1e9 parameters", (FLOATS * 16, 0)),
