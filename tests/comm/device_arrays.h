@@ -97,6 +97,41 @@ void expect_calls_of_two(comm::Group& group, uint64_t count) {
   same(count, [&](const auto& from, const auto& to) { group.start_shift(from, to).wait(); });
 }
 
+// Every collective on values of the host and on those of a device; kReduces: reductions too.
+template <typename T, bool kReduces>
+void expect_same_collectives(comm::Group& group, uint64_t count) {
+  const auto same = [&](const std::function<void(const Values&)>& call) {
+    expect_same<T>(group, count, call);
+  };
+  if constexpr (kReduces) {
+    same([&](const Values& v) { group.all_reduce(v); });
+    same([&](const Values& v) { group.all_reduce(v, Reduction::kMax); });
+    same([&](const Values& v) { group.reduce_scatter(v); });
+    same([&](const Values& v) { group.start_all_reduce(v).wait(); });
+  }
+  same([&](const Values& v) { group.all_gather(v); });
+  for (int root = 0; root < group.size(); ++root)
+    same([&](const Values& v) { group.broadcast(v, root); });
+  expect_calls_of_two<T>(group, count);
+}
+
+// Of four ranks with pieces of different sizes.
+inline void expect_same_pieces(comm::Group& group) {
+  const uint64_t count = kUneven.count();
+  const auto same = [&](const std::function<void(const Values&)>& call) {
+    expect_same<float>(group, count, call);
+    expect_same<bf16>(group, count, call);
+  };
+  same([&](const Values& v) { group.reduce_scatter(v, kUneven); });
+  same([&](const Values& v) { group.all_gather(v, kUneven); });
+  same([&](const Values& v) {
+    StartedCall sum = group.start_reduce_scatter(v, kUneven);
+    StartedCall all = group.start_all_gather(v, kUneven);
+    sum.wait();
+    all.wait();
+  });
+}
+
 // Rank r has (r + 1) * (r' + 1) * 7 - 7 values for rank r'; of two ranks one has none for itself.
 inline void expect_uneven_all_to_all(comm::Group& group) {
   Pieces pieces{{0}};

@@ -168,19 +168,8 @@ void all_reduce_on_device(Group& group) {
 
 template <typename T>
 void expect_collectives(Group& group, uint64_t count) {
-  const auto same = [&](const std::function<void(const Values&)>& call) {
-    expect_same<T>(group, count, call);
-  };
-  if constexpr (!std::is_same_v<T, int64_t> && !std::is_same_v<T, std::byte>) {
-    same([&](const Values& v) { group.all_reduce(v); });
-    same([&](const Values& v) { group.all_reduce(v, Reduction::kMax); });
-    same([&](const Values& v) { group.reduce_scatter(v); });
-    same([&](const Values& v) { group.start_all_reduce(v).wait(); });
-  }
-  same([&](const Values& v) { group.all_gather(v); });
-  for (int root = 0; root < group.size(); ++root)
-    same([&](const Values& v) { group.broadcast(v, root); });
-  expect_calls_of_two<T>(group, count);
+  constexpr bool kReduces = !std::is_same_v<T, int64_t> && !std::is_same_v<T, std::byte>;
+  expect_same_collectives<T, kReduces>(group, count);
 }
 
 template <typename T>
@@ -200,19 +189,7 @@ TYPED_TEST(DeviceCollectives, HaveTheBitsOfTheHosts) {
 
 TEST(DevicePieces, MayBeOfAnySize) {
   Ranks().run(4, [](Group& group) {
-    const uint64_t count = kUneven.count();
-    const auto same = [&](const std::function<void(const Values&)>& call) {
-      expect_same<float>(group, count, call);
-      expect_same<bf16>(group, count, call);
-    };
-    same([&](const Values& v) { group.reduce_scatter(v, kUneven); });
-    same([&](const Values& v) { group.all_gather(v, kUneven); });
-    same([&](const Values& v) {
-      StartedCall sum = group.start_reduce_scatter(v, kUneven);
-      StartedCall all = group.start_all_gather(v, kUneven);
-      sum.wait();
-      all.wait();
-    });
+    expect_same_pieces(group);
     expect_uneven_all_to_all(group);
     for (const uint64_t many : kCounts) expect_uneven_shift(group, many);
   });

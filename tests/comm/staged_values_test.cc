@@ -28,23 +28,6 @@ void run_staged(const Backend& backend, int size, const std::function<void(Group
 }
 
 template <typename T>
-void expect_staged(Group& group, uint64_t count) {
-  const auto same = [&](const std::function<void(const Values&)>& call) {
-    expect_same<T>(group, count, call);
-  };
-  if constexpr (!std::is_same_v<T, std::byte>) {
-    same([&](const Values& v) { group.all_reduce(v); });
-    same([&](const Values& v) { group.all_reduce(v, Reduction::kMax); });
-    same([&](const Values& v) { group.reduce_scatter(v); });
-    same([&](const Values& v) { group.start_all_reduce(v).wait(); });
-  }
-  same([&](const Values& v) { group.all_gather(v); });
-  for (int root = 0; root < group.size(); ++root)
-    same([&](const Values& v) { group.broadcast(v, root); });
-  expect_calls_of_two<T>(group, count);
-}
-
-template <typename T>
 class StagedCollectives : public ::testing::Test {};
 using Types = ::testing::Types<float, bf16, int32_t, int64_t, std::byte>;
 TYPED_TEST_SUITE(StagedCollectives, Types);
@@ -53,7 +36,9 @@ TYPED_TEST(StagedCollectives, HaveTheBitsOfTheHosts) {
   for (const Backend& backend : {Backend(local_backend), Backend(copying_backend)}) {
     for (int size = 1; size <= 4; ++size) {
       run_staged(backend, size, [](Group& group) {
-        for (const uint64_t count : kCounts) expect_staged<TypeParam>(group, count);
+        for (const uint64_t count : kCounts) {
+          expect_same_collectives<TypeParam, !std::is_same_v<TypeParam, std::byte>>(group, count);
+        }
       });
     }
   }
@@ -61,21 +46,7 @@ TYPED_TEST(StagedCollectives, HaveTheBitsOfTheHosts) {
 
 TEST(StagedPieces, MayBeOfAnySize) {
   for (const Backend& backend : {Backend(local_backend), Backend(copying_backend)}) {
-    run_staged(backend, 4, [](Group& group) {
-      const uint64_t count = kUneven.count();
-      const auto same = [&](const std::function<void(const Values&)>& call) {
-        expect_same<float>(group, count, call);
-        expect_same<bf16>(group, count, call);
-      };
-      same([&](const Values& v) { group.reduce_scatter(v, kUneven); });
-      same([&](const Values& v) { group.all_gather(v, kUneven); });
-      same([&](const Values& v) {
-        StartedCall sum = group.start_reduce_scatter(v, kUneven);
-        StartedCall all = group.start_all_gather(v, kUneven);
-        sum.wait();
-        all.wait();
-      });
-    });
+    run_staged(backend, 4, expect_same_pieces);
   }
 }
 

@@ -39,11 +39,13 @@ static_assert(kNcclVersion == NCCL_VERSION(2, 14, 0));
 constexpr ncclConfig_t kTheirs = NCCL_CONFIG_INITIALIZER;
 static_assert(NcclConfig().magic == kTheirs.magic && NcclConfig().undefined == kTheirs.blocking);
 
-// The type of ours that stands for one of theirs.
 template <typename T>
-struct Ours {
+struct Is {
   using Type = T;
 };
+// The type of ours that stands for one of theirs.
+template <typename T>
+struct Ours : Is<T> {};
 template <typename T>
 using OursOf = typename Ours<T>::Type;
 template <typename T>
@@ -51,29 +53,17 @@ struct Ours<T*> {
   using Type = OursOf<T>*;
 };
 template <>
-struct Ours<ncclComm> {
-  using Type = NcclComm;
-};
+struct Ours<ncclComm> : Is<NcclComm> {};
 template <>
-struct Ours<ncclUniqueId> {
-  using Type = NcclId;
-};
+struct Ours<ncclUniqueId> : Is<NcclId> {};
 template <>
-struct Ours<ncclConfig_t> {
-  using Type = NcclConfig;
-};
+struct Ours<ncclConfig_t> : Is<NcclConfig> {};
 template <>
-struct Ours<ncclResult_t> {
-  using Type = NcclResult;
-};
+struct Ours<ncclResult_t> : Is<NcclResult> {};
 template <>
-struct Ours<ncclDataType_t> {
-  using Type = NcclType;
-};
+struct Ours<ncclDataType_t> : Is<NcclType> {};
 template <>
-struct Ours<ncclRedOp_t> {
-  using Type = NcclReduction;
-};
+struct Ours<ncclRedOp_t> : Is<NcclReduction> {};
 template <typename Result, typename... Args>
 struct Ours<Result (*)(Args...)> {
   using Type = OursOf<Result> (*)(OursOf<Args>...);

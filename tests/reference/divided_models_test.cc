@@ -49,20 +49,7 @@ TEST_P(DividedModels, HaveTheOutputsOfOneRank) {
   const auto outputs = [&](const Division& d) {
     std::vector<std::vector<float>> out(static_cast<size_t>(d.ranks));
     on_ranks(d, {.device = device_}, options_of(), [&](TrainRig& rig, int rank) {
-      const std::vector<Sample> samples = random_samples(6, rig.model().config().vocab, 3);
-      std::vector<const Sample*> in;
-      size_t tokens = 0;
-      for (const Sample& s : samples) {
-        in.push_back(&s);
-        tokens += static_cast<size_t>(s.generated());
-      }
-      std::vector<float>& values = out[static_cast<size_t>(rank)];
-      values.resize(2 * tokens);
-      ForwardPass pass = rig.trainer->forward_pass();
-      pass.tokens(in, std::span(values).first(tokens), std::span(values).subspan(tokens));
-      const TensorPtr logits = pass.logits(in, std::vector<uint64_t>{7, 0, 7, 20});
-      const auto* const from = static_cast<const float*>(logits->data());
-      values.insert(values.end(), from, from + logits->num_elements());
+      out[static_cast<size_t>(rank)] = forward_outputs(rig);
     });
     return out;
   };

@@ -21,6 +21,26 @@ struct Outcome {
   std::optional<WeightLayout> layout;
 };
 
+// Log-probs and entropies of some samples, and logits of all their rows and of some.
+inline std::vector<float> forward_outputs(TrainRig& rig) {
+  const std::vector<Sample> samples = random_samples(6, rig.model().config().vocab, 3);
+  std::vector<const Sample*> in;
+  size_t tokens = 0;
+  for (const Sample& s : samples) {
+    in.push_back(&s);
+    tokens += static_cast<size_t>(s.generated());
+  }
+  std::vector<float> values(2 * tokens);
+  ForwardPass pass = rig.trainer->forward_pass();
+  pass.tokens(in, std::span(values).first(tokens), std::span(values).subspan(tokens));
+  const std::vector<uint64_t> rows = {7, 0, 7, 20};
+  for (const TensorPtr& t : {pass.logits(in, {}), pass.logits(in, rows)}) {
+    const auto* const from = static_cast<const float*>(t->data());
+    values.insert(values.end(), from, from + t->num_elements());
+  }
+  return values;
+}
+
 inline constexpr int kSteps = 3;
 
 inline Outcome train(TrainRig& rig, int count = 8, int64_t tokens = 0) {

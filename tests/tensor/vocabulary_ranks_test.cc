@@ -10,7 +10,7 @@
 #include "../rollout/engine_fixture.h"
 #include "support/compute_dtypes.h"
 #include "support/expect_error.h"
-#include "tensor/tensor_rig.h"
+#include "tensor/tensor_outcome.h"
 
 namespace rl::testing {
 namespace {
@@ -163,25 +163,9 @@ TEST_P(VocabularyRanks, OutputsOfForwardsAreThoseOfOneRank) {
   const LayeredSource source(twelve_heads(true));
   const auto outputs = [&](const Division& d) {
     std::vector<std::vector<float>> out(static_cast<size_t>(d.ranks));
-    on_ranks(d, {.compute = GetParam(), .source = &source}, options_of(),
-             [&](TrainRig& r, int rank) {
-               const std::vector<Sample> samples = random_samples(6, r.model().config().vocab, 3);
-               std::vector<const Sample*> in;
-               size_t tokens = 0;
-               for (const Sample& s : samples) {
-                 in.push_back(&s);
-                 tokens += static_cast<size_t>(s.generated());
-               }
-               std::vector<float>& values = out[static_cast<size_t>(rank)];
-               values.resize(2 * tokens);
-               ForwardPass pass = r.trainer->forward_pass();
-               pass.tokens(in, std::span(values).first(tokens), std::span(values).subspan(tokens));
-               const std::vector<uint64_t> rows = {7, 0, 7, 20};
-               for (const TensorPtr& t : {pass.logits(in, {}), pass.logits(in, rows)}) {
-                 const auto* const from = static_cast<const float*>(t->data());
-                 values.insert(values.end(), from, from + t->num_elements());
-               }
-             });
+    on_ranks(
+        d, {.compute = GetParam(), .source = &source}, options_of(),
+        [&](TrainRig& rig, int rank) { out[static_cast<size_t>(rank)] = forward_outputs(rig); });
     return out;
   };
   const std::vector<float> one = outputs({4, 1})[0];

@@ -64,7 +64,6 @@ class ContextRanks {
   // group outlives it. space: of all arrays that the ranks exchange.
   explicit ContextRanks(comm::Group& group, MemorySpace space = MemorySpace::kHost)
       : group_(&group), space_(space) {}
-  MemorySpace space() const { return space_; }
   int rank() const { return group_ != nullptr ? group_->rank() : 0; }
   int size() const { return group_ != nullptr ? group_->size() : 1; }
 
