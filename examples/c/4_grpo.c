@@ -132,14 +132,12 @@ static void set_number(rl_options* options, const char* key, uint64_t number) {
 
 /* Sets parallel.data so that the axes make so many ranks. */
 static void share_ranks(rl_options* options, uint64_t ranks) {
+  static const char axes[] = "parallel.tensor * parallel.context * parallel.pipeline";
   const uint64_t inner = get(options, "parallel.tensor") * get(options, "parallel.context") *
                          get(options, "parallel.pipeline");
   if (ranks % inner != 0) {
-    fprintf(stderr,
-            "4_grpo: %" PRIu64
-            " ranks are not a multiple of parallel.tensor * parallel.context * "
-            "parallel.pipeline = %" PRIu64 "\n",
-            ranks, inner);
+    fprintf(stderr, "4_grpo: %" PRIu64 " ranks are not a multiple of %s = %" PRIu64 "\n", ranks,
+            axes, inner);
     exit(2);
   }
   set_number(options, "parallel.data", ranks / inner);
@@ -218,7 +216,9 @@ static void on_score(run* r, rl_pipeline* pipeline, const rl_event* event) {
          r->rewarded, r->num_answers);
 }
 
-static void on_step(run* r, const rl_event* event) {
+static void on_step(run* r, const rl_event* event, uint64_t step) {
+  r->step = step;
+  if (r->place.rank != 0) return;
   const size_t i = r->num_steps++;
   const double diff = metric(event, "training/logprob_max_abs_diff");
   if (i == 0) r->first_step_end_s = now_s() - r->start_s - r->eval_before_s;
@@ -236,10 +236,7 @@ static void on_event(run* r, rl_pipeline* pipeline, const rl_event* event) {
   check(rl_event_get_view(event, &view, &err));
   if (view.kind != RL_EVENT_SCORE && r->on_terminal) printf("\r\033[K");
   if (view.kind == RL_EVENT_SCORE) on_score(r, pipeline, event);
-  if (view.kind == RL_EVENT_STEP && pipeline == r->pipeline) {
-    r->step = view.step;
-    if (r->place.rank == 0) on_step(r, event);
-  }
+  if (view.kind == RL_EVENT_STEP && pipeline == r->pipeline) on_step(r, event, view.step);
   if (view.text_len > 0) printf("%s\n", view.text); /* a checkpoint's path, why a group ended */
   if (view.kind == RL_EVENT_EVAL) {
     if (r->num_evals++ == 0) r->eval_before_s = metric(event, "timing_s/eval");
@@ -277,9 +274,9 @@ static rl_bytes* save(run* r, const char* model_dir) {
   size_t count = 0;
   for (size_t i = 0; i < r->num_ranks; ++i) {
     if (copy_of(r, r->place.rank + i) != 0) continue;
-    parts[count] = (part){.of = &r->ranks[i], .model_dir = model_dir};
-    if (pthread_create(&parts[count].thread, NULL, save_part, &parts[count]) != 0) exit(1);
-    ++count;
+    part* const own = &parts[count++];
+    *own = (part){.of = &r->ranks[i], .model_dir = model_dir};
+    if (pthread_create(&own->thread, NULL, save_part, own) != 0) exit(1);
   }
   for (size_t i = 0; i < count; ++i) {
     pthread_join(parts[i].thread, NULL);
@@ -333,12 +330,17 @@ static void number(FILE* file, const char* key, double value) { /* below 0: not 
   fprintf(file, value < 0 ? "  \"%s\": null,\n" : "  \"%s\": %.12g,\n", key, value);
 }
 
-static void write_summary(run* r, const arguments* a, const rl_plan_info* plan, uint64_t digest,
-                          uint64_t seed) {
+static void write_summary(run* r, const arguments* a, uint64_t digest, uint64_t seed) {
   const size_t n = r->num_steps, edge = n < EDGE_STEPS ? n : EDGE_STEPS;
   FILE* const file = fopen(join(a->out, "summary.json"), "w");
   struct rusage usage;
+  rl_plan* plan = NULL;
+  rl_plan_info info;
   getrusage(RUSAGE_SELF, &usage);
+  rl_plan_info_init(&info, sizeof info);
+  check(rl_pipeline_plan(r->pipeline, &plan, &err));
+  check(rl_plan_get_info(plan, &info, &err));
+  rl_plan_release(plan);
   if (file == NULL) perror(a->out), exit(1);
   fprintf(file, "{\n");
   number(file, "steps", (double)r->step);
@@ -353,9 +355,9 @@ static void write_summary(run* r, const arguments* a, const rl_plan_info* plan, 
   number(file, "train_tokens_per_s", median(r->series[TRAIN_RATE], n));
   number(file, "logprob_max_abs_diff", n > 0 ? r->logprob_diff : -1);
   number(file, "peak_rss_bytes", 1024.0 * (double)usage.ru_maxrss);
-  number(file, "planned_bytes", (double)plan->total_bytes);
+  number(file, "planned_bytes", (double)info.total_bytes);
   number(file, "wall_s", now_s() - r->start_s);
-  number(file, "threads", (double)plan->threads);
+  number(file, "threads", (double)info.threads);
   fprintf(file, "  \"weight_digest\": \"%016" PRIx64 "\",\n  \"seed\": %" PRIu64 "\n}\n", digest,
           seed);
   if (fclose(file) != 0) perror(a->out), exit(1);
@@ -392,14 +394,11 @@ static int end_ranks(run* r) {
 int main(int argc, char** argv) {
   struct sigaction action = {.sa_handler = on_interrupt};
   arguments a = {0};
-  static run r = {.first_step_end_s = -1, .accuracy_before = -1, .accuracy_after = -1};
+  static run r = {
+      .place.ranks = 1, .first_step_end_s = -1, .accuracy_before = -1, .accuracy_after = -1};
   rl_options* options = NULL;
-  rl_model* model;
-  rl_plan* plan = NULL;
-  rl_plan_info info;
   rl_pipeline_stats stats;
   uint64_t digest = 0;
-  int good, leads;
   r.start_s = now_s();
   if (!parse(argc, argv, &a)) return fputs(usage, stderr), 2;
   r.on_terminal = isatty(STDOUT_FILENO);
@@ -409,21 +408,15 @@ int main(int argc, char** argv) {
   /* Options and objects. */
   check(rl_options_create(&options, &err));
   configure(options, &a);
-  r.place.ranks = 1;
   if (a.launcher != NULL) join_run(options, &a, &r.place);
   r.num_parts = get(options, "parallel.tensor");
   r.num_copies = get(options, "parallel.context") * get(options, "parallel.data");
   r.num_ranks = r.num_parts * r.num_copies * get(options, "parallel.pipeline");
   if (r.place.ranks > 1) r.num_ranks = 1;
   if (r.num_ranks > MAX_RANKS) return fputs("4_grpo: there are at most 64 ranks\n", stderr), 2;
-  leads = r.place.rank == 0;
   create_ranks(&r, options);
-  model = r.ranks[0].model;
   rl_pipeline_stats_init(&stats, sizeof stats);
   check(rl_pipeline_get_stats(r.pipeline, &stats, &err));
-  rl_plan_info_init(&info, sizeof info);
-  check(rl_pipeline_plan(r.pipeline, &plan, &err));
-  check(rl_plan_get_info(plan, &info, &err));
   r.total = get(options, "pipeline.total_steps");
   if (!r.total || r.total > MAX_STEPS)
     return fputs("4_grpo: --steps must be 1 to 10000\n", stderr), 2;
@@ -432,13 +425,13 @@ int main(int argc, char** argv) {
       get(options, "pipeline.samples_per_prompt") * get(options, "pipeline.prompts_per_step");
 
   /* Work. */
-  if (a.eval != NULL && leads) check(rl_pipeline_evaluate(r.pipeline, &err));
+  if (a.eval != NULL && r.place.rank == 0) check(rl_pipeline_evaluate(r.pipeline, &err));
   for (size_t i = 0; i < r.num_ranks; ++i) check(rl_pipeline_start(r.ranks[i].pipeline, &err));
   serve(&r);
   save(&r, join(a.out, "model"));
-  check(rl_model_digest(model, &digest, &err));
-  if (leads) {
-    write_summary(&r, &a, &info, digest, get(options, "runtime.seed"));
+  check(rl_model_digest(r.ranks[0].model, &digest, &err));
+  if (r.place.rank == 0) {
+    write_summary(&r, &a, digest, get(options, "runtime.seed"));
     check(rl_pipeline_write_report(r.pipeline, NULL, join(a.out, "report.html"), RL_NUL_TERMINATED,
                                    &err));
   } else {
@@ -446,12 +439,11 @@ int main(int argc, char** argv) {
   }
 
   /* Check. */
-  good = (r.stopping || r.step == r.total) && (r.logprob_diff == 0 || in_ring(options));
+  int good = (r.stopping || r.step == r.total) && (r.logprob_diff == 0 || in_ring(options));
   if (!good) fprintf(stderr, "4_grpo: steps are missing or log-probs differ\n");
 
   /* End. */
   if (!end_ranks(&r)) good = 0, fprintf(stderr, "4_grpo: the weights of ranks differ\n");
-  rl_plan_release(plan);
   rl_options_destroy(options);
   return good ? 0 : 1;
 }
