@@ -108,7 +108,7 @@ struct AttentionArgs {
       nullptr;  // prefetched: the block this thread will probably read next, or null
   AttentionProducts products = AttentionProducts::kBest;
   // (N, H, D) fp32, in place of out, of rows that attend their keys in several calls: what this
-  // call and those before give. Null: one call has all keys. Not on every device.
+  // call and those before give. Null: one call has all keys.
   float* partial = nullptr;
   bool merges = false;  // there were calls before
 };

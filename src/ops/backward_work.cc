@@ -51,6 +51,7 @@ void BackwardWork::clear(float* sums) {
   shared_prefixes_.clear();
   prefix_keys_.clear();
   used_rows_ = steps_ = sum_stride_ = 0;
+  has_own_keys_ = true;
 }
 
 void BackwardWork::cut(std::span<const SequenceRows> sequences, float* sums) {
@@ -104,6 +105,7 @@ void BackwardWork::cut(std::span<const SequenceRows> own, const DividedRows& all
                        const RankRows& keys, const KeyGradients& to) {
   clear(to.gradients);
   sum_stride_ = to.stride;
+  has_own_keys_ = keys.own;
   used_rows_ = keys.own ? 0 : keys.count();
   std::vector<int64_t> turns(all.sequences.size(), 0);
   for (size_t i = 0; i < own.size();) {
@@ -217,7 +219,7 @@ void BackwardWork::take_prefix_keys(const Part& part, int64_t at,
   piece.first_key = piece.first_sum = keys.first;
   piece.end_key = keys.end;
   piece.prefix_stride = sum_stride_;
-  piece.d_prefix = sums_ + keys.sum_row * (sum_stride_ != 0 ? sum_stride_ : sum_width_);
+  piece.d_prefix = sums_ + keys.sum_row * (of_one_rank() ? sum_stride_ : sum_width_);
   if (keys.blocks != nullptr) piece.rows.blocks = keys.blocks;
 }
 

@@ -51,8 +51,7 @@ class BackwardWork {
   void cut(std::span<const SequenceRows> own, const DividedRows& all, float* sums);
   // The same with the keys of one rank's rows alone, whose blocks the tables name. Steps of this
   // rank's own rows come first. The gradients of keys that are not a sequence's own are added to
-  // `gradients`, (rows of that rank, .), which is zeroed before unless that rank is this one. Only
-  // for devices that compute piece by piece.
+  // `gradients`, (rows of that rank, .), which is zeroed before unless that rank is this one.
   struct KeyGradients {
     float* gradients;
     int64_t stride;  // floats from row to row
@@ -64,6 +63,10 @@ class BackwardWork {
   // Sums of another width from now on, at most that of the constructor.
   void set_sum_width(int64_t width);
 
+  // Whether the rows attend some of their keys here, and others in calls before and after.
+  bool of_one_rank() const { return sum_stride_ != 0; }
+  // Whether keys of a sequence's own rows are among them.
+  bool has_own_keys() const { return has_own_keys_; }
   // The sums of all parts, in memory of the device; the caller zeroes them before the first step.
   float* sums() const { return sums_; }
   int64_t num_sums() const { return used_rows_ * sum_width_; }
@@ -105,18 +108,25 @@ class BackwardWork {
       on_sequence(rows, of_part);
     }
   }
-  // Calls on_keys(first, end, sums) for the keys of a part's prefix, in order. All sequences of the
-  // part attend keys [first, end), as far as a window lets them, and find them in their own tables;
-  // sums are (end - first, sum width). If ranks divide the rows, several parts may take the same
-  // keys, with the same first, end and sums. Between two of them there is none that does not.
+  // Keys of a part's prefix. All sequences of the part attend keys [first, end), as far as a window
+  // lets them.
+  struct TakenKeys {
+    int64_t first, end;
+    float* sums;  // of key `first`: (end - first, sum width), rows `stride` floats apart
+    int64_t stride;
+    const int32_t* blocks;  // ids by position; null: each sequence finds them in its own table
+  };
+  // Calls on_keys(TakenKeys) for the keys of a part's prefix, in order. If ranks divide the rows,
+  // several parts may take the same keys, with the same first, end and sums. Between two of them
+  // there is none that does not.
   template <typename OnKeys>
   void for_each_prefix_keys(size_t part, const OnKeys& on_keys) const {
     const Part& p = parts_[part];
-    if (!p.divided && p.prefix > 0) on_keys(int64_t{0}, p.prefix, p.sums);
+    const int64_t stride = of_one_rank() ? sum_stride_ : sum_width_;
+    if (!p.divided && p.prefix > 0) on_keys(TakenKeys{0, p.prefix, p.sums, stride, nullptr});
     for (size_t i = p.first_keys; i < p.end_keys; ++i) {
       const PrefixKeys& keys = prefix_keys_[i];
-      RL_CHECK(keys.blocks == nullptr && sum_stride_ == 0);
-      on_keys(keys.first, keys.end, sums_ + keys.sum_row * sum_width_);
+      on_keys(TakenKeys{keys.first, keys.end, sums_ + keys.sum_row * stride, stride, keys.blocks});
     }
   }
 
@@ -173,7 +183,8 @@ class BackwardWork {
   void add_row(const float* sum, float* to) const;
 
   int64_t max_rows_, sum_width_, used_rows_ = 0, steps_ = 0;
-  int64_t sum_stride_ = 0;  // floats from row to row; 0: sum_width_
+  int64_t sum_stride_ = 0;  // floats from row to row, of a cut for one rank's keys; else 0
+  bool has_own_keys_ = true;
   float* sums_ = nullptr;
   std::vector<Part> parts_;
   std::vector<Chunk> chunks_;

@@ -1407,14 +1407,6 @@ constexpr OptionCondition kConditions_parallel_context_kind_and_parallel_context
     {"parallel.context", OptionCondition::kIs,
      "1", "", ""},
 };
-constexpr OptionCondition kConditions_parallel_context_kind_and_runtime_device[] = {
-    {"parallel.context", OptionCondition::kIsNot,
-     "1", "", ""},
-    {"parallel.context_kind", OptionCondition::kIs,
-     "ring", "", ""},
-    {"runtime.device", OptionCondition::kIs,
-     "cuda", "", ""},
-};
 constexpr OptionCondition kConditions_parallel_context_zigzag_and_parallel_context[] = {
     {"parallel.context_zigzag", OptionCondition::kChanged,
      "", "", ""},
@@ -3319,10 +3311,6 @@ constexpr OptionRule kRules[] = {
      kConditions_parallel_context_kind_and_parallel_context, 2,
      "parallel.context_kind = {parallel.context_kind} has no effect while parallel.context is "
      "{parallel.context}"},
-    {"parallel.context_kind", "runtime.device",
-     kConditions_parallel_context_kind_and_runtime_device, 3,
-     "parallel.context_kind is ring, but keys and values do not go round on runtime.device = "
-     "cuda in this build; all_gather and ulysses work"},
     {"parallel.context_zigzag", "parallel.context",
      kConditions_parallel_context_zigzag_and_parallel_context, 2,
      "parallel.context_zigzag = {parallel.context_zigzag} has no effect while parallel.context "

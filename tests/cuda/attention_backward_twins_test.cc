@@ -117,12 +117,14 @@ class AttentionBackwardTwins : public ::testing::TestWithParam<AttentionOf> {
                   [&](int64_t row) { return out.data() + row * c_.width() + first_key_column(); });
     return out;
   }
-  // Adds the sums of one rank to the rows whose keys and values they are of.
-  void add_sums(const RowShares& shares, const std::vector<float>& sums,
+  // Adds sums to the rows whose keys and values they are of, those at some places.
+  void add_sums(const RowShares& shares, const RankRows& of, const std::vector<float>& sums,
                 std::vector<float>& to) const {
     const auto rows = static_cast<int64_t>(to.size()) / c_.width();
     for (int64_t row = 0; row < rows; ++row) {
-      const int64_t from = shares.place_of(row) * sum_width(),
+      const int64_t place = shares.place_of(row);
+      if (place < of.begin || place >= of.end) continue;
+      const int64_t from = (place - of.begin) * sum_width(),
                     at = row * c_.width() + first_key_column();
       for (int64_t i = 0; i < sum_width(); ++i)
         to[static_cast<size_t>(at + i)] += sums[static_cast<size_t>(from + i)];
@@ -140,8 +142,31 @@ class AttentionBackwardTwins : public ::testing::TestWithParam<AttentionOf> {
                   [&](BackwardWork& work) { shares.cut(rank, at(batch.sums()), work); });
       });
       expect_near(batch.sums(), tolerance());
-      add_sums(shares, batch.sums().read_device(), sums);
+      add_sums(shares, {0, rows.rows(), false}, batch.sums().read_device(), sums);
     }
+    expect_all(batch, sums, want);
+  }
+  // The same with the keys of one rank after the other. Sums of the rank's own keys are zeroed by
+  // the caller.
+  void expect_shares_in_ring(const RowsOfSequences& rows, const RowShares& shares) {
+    Batch batch(*this, rows);
+    const std::vector<float> want = undivided(batch, rows);
+    std::vector<float> sums(want.size(), 0.0f);
+    shares.for_each_in_ring([&](int rank, const RankRows& keys) {
+      batch.sums().write(keys.own ? std::vector<float>(static_cast<size_t>(batch.sums().count()))
+                                  : random_values(batch.sums().count(), 11));
+      devices_.run([&](Compute& compute, auto at) {
+        batch.run(compute, at, [&](BackwardWork& work) {
+          shares.cut(rank, keys, {at(batch.sums()), sum_width()}, work);
+        });
+      });
+      expect_near(batch.sums(), tolerance());
+      add_sums(shares, keys, batch.sums().read_device(), sums);
+    });
+    expect_all(batch, sums, want);
+  }
+  // The gradients of all ranks' rows and what others summed for them.
+  void expect_all(Batch& batch, const std::vector<float>& sums, const std::vector<float>& want) {
     std::vector<float> got = batch.dqkv().read_device();
     expect_gradients(got, batch.dqkv().host());
     std::ranges::transform(got, sums, got.begin(), std::plus());
@@ -173,17 +198,6 @@ TEST_P(AttentionBackwardTwins, SharedPrefixesMatchTheReference) {
   expect_reference(rows, 2 * 21 + 2 * c_.block_size);
 }
 
-// A prompt and what continues it, a sequence alone, another prompt; 100 rows.
-RowsOfSequences rows_to_divide(int64_t block_size) {
-  RowsOfSequences rows(block_size);
-  const int32_t first = rows.add(21, 0);
-  for (const int32_t more : {14, 5, 17}) rows.add(more, 21, first);
-  rows.add(23, 0);
-  const int32_t second = rows.add(9, 0);
-  for (const int32_t more : {8, 3}) rows.add(more, 9, second);
-  return rows;
-}
-
 // The second rank begins within the third sequence that continues the prompt.
 TEST_P(AttentionBackwardTwins, SharesOfTwoRanksAreTheGradientsOfOne) {
   const RowsOfSequences rows = rows_to_divide(c_.block_size);
@@ -195,6 +209,13 @@ TEST_P(AttentionBackwardTwins, SharesOfTwoRanksAreTheGradientsOfOne) {
 TEST_P(AttentionBackwardTwins, SharesInZigzagAreTheGradientsOfOne) {
   const RowsOfSequences rows = rows_to_divide(c_.block_size);
   expect_shares(rows, RowShares(rows, 2, {12, 38, 70, 100}));
+}
+
+TEST_P(AttentionBackwardTwins, SharesInARingAreTheGradientsOfOne) {
+  const RowsOfSequences rows = rows_to_divide(c_.block_size);
+  expect_shares_in_ring(rows, RowShares(rows, 2, {45, 100}));
+  expect_shares_in_ring(rows, RowShares(rows, 2, {12, 38, 70, 100}));
+  expect_shares_in_ring(rows, RowShares(rows, 3, {10, 60, 100}));
 }
 
 class LongAttentionBackwardTwins : public AttentionBackwardTwins {};
@@ -224,7 +245,9 @@ TEST_P(LongAttentionBackwardTwins, SharesOfLongSequencesAreTheGradientsOfOne) {
   rows.add(40, 200, prefix);
   rows.add(150, 200, prefix);
   rows.add(20, 200, prefix);
-  expect_shares(rows, RowShares(rows, 2, {150, 280, 340, 410}));
+  const RowShares shares(rows, 2, {150, 280, 340, 410});
+  expect_shares(rows, shares);
+  expect_shares_in_ring(rows, shares);
 }
 
 TEST_P(AttentionBackwardTwins, RunsHaveTheSameBits) {

@@ -86,6 +86,17 @@ class RowsOfSequences {
   std::deque<std::vector<int32_t>> tables_;
 };
 
+// A prompt and what continues it, a sequence alone, another prompt; 100 rows.
+inline RowsOfSequences rows_to_divide(int64_t block_size) {
+  RowsOfSequences rows(block_size);
+  const int32_t first = rows.add(21, 0);
+  for (const int32_t more : {14, 5, 17}) rows.add(more, 21, first);
+  rows.add(23, 0);
+  const int32_t second = rows.add(9, 0);
+  for (const int32_t more : {8, 3}) rows.add(more, 9, second);
+  return rows;
+}
+
 // Ranks that divide the rows: chunk i of the batch, which ends at row ends[i], is one of rank i; of
 // twice as many chunks as ranks each rank has another, as far from the last. Rows of all ranks keep
 // their places in arrays of the whole batch; sums have the places of ops/divided_rows.h.
@@ -119,6 +130,26 @@ class RowShares {
   void cut(int rank, float* sums, BackwardWork& work) const {
     const Share& share = shares_[static_cast<size_t>(rank)];
     work.cut(share.own, share.all, sums);
+  }
+  // With the keys of some rank's rows alone.
+  void cut(int rank, const RankRows& keys, const BackwardWork::KeyGradients& to,
+           BackwardWork& work) const {
+    const Share& share = shares_[static_cast<size_t>(rank)];
+    work.cut(share.own, share.all, keys, to);
+  }
+  void cut(int rank, const RankRows& keys, AttentionWork& work) const {
+    const Share& share = shares_[static_cast<size_t>(rank)];
+    work.cut(share.own, share.all, keys);
+  }
+  // Calls visit(rank, keys) for the keys of each rank that a rank meets, its own first.
+  template <typename Visit>
+  void for_each_in_ring(const Visit& visit) const {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      for (int turn = 0; turn < ranks_; ++turn) {
+        const DividedRows& of = shares_[static_cast<size_t>((rank + ranks_ - turn) % ranks_)].all;
+        visit(rank, RankRows{of.own_place, of.own_place + of.own_rows, turn == 0});
+      }
+    }
   }
   int64_t place_of(int64_t row) const {
     const auto has = [&](const RowChunk& c) { return row < c.end_row; };

@@ -130,6 +130,50 @@ TEST_P(AttentionTwins, SequencesThatContinueAPrefixMatchTheReference) {
   expect_reference(rows);
 }
 
+// Rows that ranks divide, with the keys of one rank after the other: as the reference, and near
+// those of one call with all keys.
+void expect_calls_match(TwoDevices& devices, const AttentionOf& c, const RowsOfSequences& rows,
+                        const RowShares& shares) {
+  AttentionData data(c, rows), whole(c, rows);
+  OnBoth<float> calls(rows.rows() * c.heads * c.head_dim);
+  shares.for_each_in_ring([&](int rank, const RankRows& keys) {
+    devices.run([&](Compute& compute, auto at) {
+      AttentionWork work(rows.rows());
+      shares.cut(rank, keys, work);
+      AttentionArgs args = data.args(at);
+      args.out = nullptr;
+      args.partial = at(calls);
+      args.merges = !keys.own;
+      attend(compute, {args, work, nullptr});
+    });
+  });
+  expect_near(calls, tolerance_of(c));
+  expect_near(data.lse(), kLseTolerance);
+  whole.attend(devices.gpu(), DeviceSide());
+  const std::vector<std::byte> out = whole.out().read_device();
+  std::vector<float> want(static_cast<size_t>(calls.count()));
+  for (size_t i = 0; i < want.size(); ++i)
+    want[i] = reference::get(c.dtype, out.data(), static_cast<int64_t>(i));
+  Tolerance tolerance = tolerance_of(c);
+  if (c.dtype == Dtype::kBf16) tolerance.absolute += 4.0 / 512;  // the output is rounded
+  expect_near(calls.read_device(), want, tolerance);
+  expect_near(data.lse().read_device(), whole.lse().read_device(), kLseTolerance);
+}
+
+TEST_P(AttentionTwins, KeysOfOneRankAfterTheOtherMatchTheReference) {
+  const RowsOfSequences rows = rows_to_divide(c_.block_size);
+  expect_calls_match(devices_, c_, rows, RowShares(rows, 2, {45, 100}));
+  expect_calls_match(devices_, c_, rows, RowShares(rows, 2, {12, 38, 70, 100}));
+  expect_calls_match(devices_, c_, rows, RowShares(rows, 3, {10, 60, 100}));
+}
+TEST_P(LongAttentionTwins, KeysOfOneRankAfterTheOtherMatchTheReference) {
+  RowsOfSequences rows(c_.block_size);
+  rows.add(20, 0);
+  const int32_t prefix = rows.add(600, 0);
+  rows.add(40, 600, prefix);
+  expect_calls_match(devices_, c_, rows, RowShares(rows, 2, {300, 500, 640, 660}));
+}
+
 // Without lse, as an engine calls it.
 TEST_P(AttentionTwins, OutputDoesNotDependOnLse) {
   RowsOfSequences rows(c_.block_size);

@@ -20,6 +20,8 @@ constexpr LayoutRow kGpuLayouts[] = {
     {"context=2 context_kind=all_gather context_zigzag=true"},
     {"context=2 context_kind=ulysses"},
     {"context=2 context_kind=ulysses tensor=2 algo.advantage=gae"},
+    {"context=2 context_kind=ring", kRing},
+    {"context=4 context_kind=ring context_zigzag=true", kRing},
     {"data=4 zero_stage=2 zero_group=2"},
     {"data=4 zero_stage=3 zero_group=2 overlap_grad_reduce=true"},
     {"engines=whole tensor=2"},
@@ -32,6 +34,7 @@ constexpr LayoutRow kNcclLayouts[] = {
     {"pipeline=2"},
     {"context=2 context_kind=all_gather"},
     {"context=2 context_kind=ulysses"},
+    {"context=4 context_kind=ring context_zigzag=true", kRing},
     {"engines=whole pipeline=2"},
 };
 

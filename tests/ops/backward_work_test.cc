@@ -323,14 +323,15 @@ void meet_whole(const RankWork& r, std::map<std::pair<int64_t, int64_t>, int>& m
     };
     for (int64_t i = 0; i < rows.rows; ++i)
       for (int64_t k = rows.first_position; k <= rows.first_position + i; ++k) add(i, k);
-    r.work.for_each_prefix_keys(part, [&](int64_t first, int64_t end, const float* sums) {
-      for (int64_t k = first; k < end; ++k) {
+    r.work.for_each_prefix_keys(part, [&](const BackwardWork::TakenKeys& t) {
+      ASSERT_TRUE(t.stride == kWidth && t.blocks == nullptr);
+      for (int64_t k = t.first; k < t.end; ++k) {
         const int64_t place = r.place_of_row(r.row_of_key(whole, k));
-        ASSERT_EQ(sums + (k - first) * kWidth, r.sums.data() + place * kWidth);
+        ASSERT_EQ(t.sums + (k - t.first) * kWidth, r.sums.data() + place * kWidth);
         for (int64_t i = 0; i < rows.rows; ++i) add(i, k);
       }
-      Keys& keys = taken.try_emplace(sums, Keys{first, end, part}).first->second;
-      ASSERT_TRUE(keys.first == first && keys.end == end && keys.part + 1 >= part);
+      Keys& keys = taken.try_emplace(t.sums, Keys{t.first, t.end, part}).first->second;
+      ASSERT_TRUE(keys.first == t.first && keys.end == t.end && keys.part + 1 >= part);
       keys.part = part;
     });
   });

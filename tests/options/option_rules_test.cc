@@ -476,8 +476,6 @@ const std::vector<Example>& examples() {
       {{"parallel.zero_group=2", "parallel.data=4", "parallel.zero_stage=1", "runtime.device=cuda",
         "comm.backend=nccl", "comm.rendezvous=file:x"},
        {"parallel.zero_group", "comm.backend"}},
-      {{"parallel.context=2", "parallel.context_kind=ring", "runtime.device=cuda"},
-       {"parallel.context_kind", "runtime.device"}},
       {{"parallel.context=2", "pipeline.mode=async", "model.compute_copies=2"},
        {"parallel.context", "pipeline.mode"}},
       {{"parallel.sequence_parallel=true", "parallel.tensor=2", "parallel.reduction_parts=2",

@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "ops/cuda/attention_tiles.h"
+#include "ops/cuda/attention_turns.h"
 #include "ops/cuda/cuda_compute.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/rope_cuda.h"
@@ -49,6 +50,48 @@ void attend_all(CudaCompute& gpu, const AttendParams& p, std::vector<AttentionTi
   attend_tiles(gpu, p, {wide, tiles.end()}, most, mma);
 }
 
+// Rows that have their keys in several calls, in this one some of them.
+void attend_some_keys(CudaCompute& gpu, const AttendArgs& args, const AttentionSizes& sizes) {
+  const AttentionArgs& a = args.attention;
+  RL_CHECK(args.heads == nullptr && a.lse != nullptr);
+  const bool mma = uses_mma(a.shape, a.products);
+  const int32_t pairs = mma ? attend_mma_pairs(sizes.width) : kAttendFmaPairs;
+  bool merges = a.merges;
+  for (const AttentionRuns& turn : turns_of_calls(args.work.by_sequence(), a.shape.block_size)) {
+    const AttendParams p{.sizes = sizes,
+                         .runs = gpu.upload_table(turn.runs),
+                         .blocks = gpu.upload_table(turn.blocks),
+                         .q = a.q,
+                         .pool = a.pool,
+                         .out = nullptr,
+                         .lse = a.lse,
+                         .calls = a.partial,
+                         .merges = merges};
+    std::vector<AttentionTile> tiles = tiles_of_runs(sizes, turn.runs, pairs);
+    attend_all(gpu, p, tiles, mma);
+    merges = true;
+  }
+}
+
+void add_gradients(CudaCompute& gpu, const AttentionGradientInputs& in, const BackwardTiles& tiles,
+                   float* dqkv, bool mma) {
+  const int32_t width = in.sizes.width;
+  const std::vector<AttentionTile> queries =
+      tiles_of_runs(in.sizes, tiles.runs.runs,
+                    mma ? query_gradient_pairs_mma(width) : query_gradient_pairs_fma(width));
+  const QueryGradientParams query{in, gpu.upload_table(queries),
+                                  static_cast<int64_t>(queries.size()), dqkv};
+  const KeyGradientParams key{in, gpu.upload_table(tiles.keys),
+                              static_cast<int64_t>(tiles.keys.size())};
+  if (mma) {
+    query_gradient_mma(gpu.stream(), query);
+    key_gradient_mma(gpu.stream(), key);
+  } else {
+    query_gradient_fma(gpu.stream(), query);
+    key_gradient_fma(gpu.stream(), key);
+  }
+}
+
 }  // namespace
 
 void attend(Compute& compute, const AttendArgs& args) {
@@ -56,7 +99,7 @@ void attend(Compute& compute, const AttendArgs& args) {
   const AttentionArgs& a = args.attention;
   const AttentionSizes sizes = attention_sizes(a.shape, a.rule);
   check_aligned(a.q, a.pool);
-  RL_CHECK(a.partial == nullptr);
+  if (a.partial != nullptr) return attend_some_keys(gpu, args, sizes);
   if (args.heads != nullptr) rope_and_write_kv(gpu, *args.heads);
   const bool mma = uses_mma(a.shape, a.products);
   const AttentionRuns runs = runs_of_calls(args.work.by_sequence(), a.shape.block_size);
@@ -92,31 +135,26 @@ void attend_backward(Compute& compute, const AttendBackwardArgs& args) {
   const int32_t keys =
       mma ? key_gradient_keys_mma(sizes.width) : key_gradient_keys_fma(sizes.width);
   cuda::zero_floats(compute, {args.work.sums(), args.work.num_sums()});  // not all are in tiles
-  const BackwardTiles tiles = backward_tiles(a.shape, args.work, keys, a.dqkv);
-  const std::vector<AttentionTile> queries = tiles_of_runs(
-      sizes, tiles.runs.runs,
-      mma ? query_gradient_pairs_mma(sizes.width) : query_gradient_pairs_fma(sizes.width));
-  const int64_t places = tiles.rows * a.shape.heads;
+  const std::vector<BackwardTiles> turns =
+      args.work.of_one_rank() ? backward_turns(a.shape, args.work, keys, a.dqkv)
+                              : std::vector{backward_tiles(a.shape, args.work, keys, a.dqkv)};
+  int64_t rows = 0;
+  for (const BackwardTiles& tiles : turns) rows = std::max(rows, tiles.rows);
+  const int64_t places = rows * a.shape.heads;
   float* const delta = gpu.scratch<float>(places);
   attention_delta(gpu.stream(), {a.out, a.d_out, delta, a.shape.dtype, places, sizes.head_dim});
-  const AttentionGradientInputs in{.sizes = sizes,
-                                   .runs = gpu.upload_table(tiles.runs.runs),
-                                   .blocks = gpu.upload_table(tiles.runs.blocks),
-                                   .q = a.q,
-                                   .pool = a.pool,
-                                   .lse = a.lse,
-                                   .delta = delta,
-                                   .d_out = a.d_out};
-  const QueryGradientParams query{in, gpu.upload_table(queries),
-                                  static_cast<int64_t>(queries.size()), a.dqkv};
-  const KeyGradientParams key{in, gpu.upload_table(tiles.keys),
-                              static_cast<int64_t>(tiles.keys.size())};
-  if (mma) {
-    query_gradient_mma(gpu.stream(), query);
-    key_gradient_mma(gpu.stream(), key);
-  } else {
-    query_gradient_fma(gpu.stream(), query);
-    key_gradient_fma(gpu.stream(), key);
+  AttentionGradientInputs in{.sizes = sizes,
+                             .q = a.q,
+                             .pool = a.pool,
+                             .lse = a.lse,
+                             .delta = delta,
+                             .d_out = a.d_out,
+                             .adds = !args.work.has_own_keys()};
+  for (const BackwardTiles& tiles : turns) {
+    in.runs = gpu.upload_table(tiles.runs.runs);
+    in.blocks = gpu.upload_table(tiles.runs.blocks);
+    add_gradients(gpu, in, tiles, a.dqkv, mma);
+    in.adds = true;
   }
 }
 

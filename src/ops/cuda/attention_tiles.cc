@@ -26,19 +26,18 @@ struct Splits {
   int32_t first, end;
   int32_t count() const { return end - first; }
 };
+int32_t first_key_of_row(const AttentionSizes& s, int32_t position) {
+  return s.window == 0 || position < s.window ? 0 : position - s.window + 1;
+}
 Splits splits_of_row(const AttentionSizes& s, int32_t position) {
-  const int32_t first = s.window == 0 || position < s.window ? 0 : position - s.window + 1;
-  return {first / kSplitTokens, position / kSplitTokens + 1};
+  return {first_key_of_row(s, position) / kSplitTokens, position / kSplitTokens + 1};
 }
 
-// Tiles of the keys of `all`, whose gradients begin at all.to.
-void add_key_tiles(const KeyTile& all, int32_t tile_keys, std::vector<KeyTile>& tiles) {
-  for (int32_t key = all.first_key; key < all.end_key;) {
-    const int32_t end = std::min(all.end_key, (key / tile_keys + 1) * tile_keys);
-    tiles.push_back({all.first_run, all.end_run, key, end,
-                     all.to + (key - all.first_key) * all.stride, all.stride});
-    key = end;
-  }
+// Whether pairs [first, end) of a run attend a key of it.
+bool attends(const AttentionSizes& s, const AttentionRun& run, int32_t first, int32_t end) {
+  const int32_t last = run.first_position + (end - 1) / s.group;
+  const int32_t first_key = first_key_of_row(s, run.first_position + first / s.group);
+  return std::max(run.first_key, first_key) < std::min(run.end_key, last + 1);
 }
 
 // Tiles of the keys of prefixes. Parts that take the same keys follow one another; all their runs
@@ -101,6 +100,16 @@ void AttentionRuns::add(const AttentionRows& rows, int64_t block_size) {
   blocks.insert(blocks.end(), rows.blocks, rows.blocks + last / block_size + 1);
 }
 
+void AttentionRuns::add(std::span<const AttentionRows> rows, const KeyRun& keys,
+                        int64_t block_size) {
+  const int32_t table = int32_of(static_cast<int64_t>(blocks.size()));
+  blocks.insert(blocks.end(), keys.blocks, keys.blocks + (keys.end - 1) / block_size + 1);
+  for (const AttentionRows& r : rows) {
+    runs.push_back({int32_of(r.first_row), int32_of(r.rows), int32_of(r.first_position), table,
+                    int32_of(keys.first), int32_of(keys.end)});
+  }
+}
+
 AttentionRuns runs_of_calls(std::span<const AttentionRows> calls, int64_t block_size) {
   AttentionRuns out;
   for (size_t i = 0; i < calls.size();) {
@@ -116,8 +125,11 @@ std::vector<AttentionTile> tiles_of_runs(const AttentionSizes& sizes,
   std::vector<AttentionTile> tiles;
   for (size_t i = 0; i < runs.size(); ++i) {
     const int32_t all = int32_of(int64_t{runs[i].rows} * sizes.group);
-    for (int32_t pair = 0; pair < all; pair += pairs)
-      tiles.push_back({static_cast<int32_t>(i), pair, std::min(all, pair + pairs), -1, 0});
+    for (int32_t pair = 0; pair < all; pair += pairs) {
+      const int32_t end = std::min(all, pair + pairs);
+      if (attends(sizes, runs[i], pair, end))
+        tiles.push_back({static_cast<int32_t>(i), pair, end, -1, 0});
+    }
   }
   return tiles;
 }
@@ -145,18 +157,26 @@ SplitTiles split_tiles(const AttentionSizes& sizes, std::span<const AttentionRun
   return out;
 }
 
+void add_key_tiles(const KeyTile& all, int32_t tile_keys, std::vector<KeyTile>& tiles) {
+  for (int32_t key = all.first_key; key < all.end_key;) {
+    const int32_t end = std::min(all.end_key, (key / tile_keys + 1) * tile_keys);
+    tiles.push_back({all.first_run, all.end_run, key, end,
+                     all.to + (key - all.first_key) * all.stride, all.stride});
+    key = end;
+  }
+}
+
 BackwardTiles backward_tiles(const AttentionShape& s, const BackwardWork& work, int32_t tile_keys,
                              float* dqkv) {
   BackwardTiles out;
-  const int64_t queries = s.heads * s.head_dim, sum_width = 2 * s.kv_heads * s.head_dim,
-                width = queries + sum_width;
+  const int64_t queries = s.heads * s.head_dim, width = queries + 2 * s.kv_heads * s.head_dim;
   PrefixTiles prefixes(tile_keys, out.keys);
   size_t last_part = 0;
   int32_t first_run = 0, run = 0;  // of the part whose sequences are being added
   const auto end_part = [&] {
     std::vector<KeyTile> keys;
-    work.for_each_prefix_keys(last_part, [&](int64_t first, int64_t end, float* sums) {
-      keys.push_back({first_run, run, int32_of(first), int32_of(end), sums, sum_width});
+    work.for_each_prefix_keys(last_part, [&](const BackwardWork::TakenKeys& k) {
+      keys.push_back({first_run, run, int32_of(k.first), int32_of(k.end), k.sums, k.stride});
     });
     prefixes.add_part(std::move(keys));
     first_run = run;

@@ -21,11 +21,13 @@ struct AttentionRuns {
   std::vector<int32_t> blocks;
 
   void add(const AttentionRows& rows, int64_t block_size);
+  // Rows of sequences that attend some keys alone, which one table finds.
+  void add(std::span<const AttentionRows> rows, const KeyRun& keys, int64_t block_size);
 };
 // Calls of one sequence that follow one another become one run.
 AttentionRuns runs_of_calls(std::span<const AttentionRows> calls, int64_t block_size);
 
-// Tiles of up to `pairs` pairs.
+// Tiles of up to `pairs` pairs that attend a key of their run.
 std::vector<AttentionTile> tiles_of_runs(const AttentionSizes& sizes,
                                          std::span<const AttentionRun> runs, int32_t pairs);
 
@@ -38,6 +40,10 @@ struct SplitTiles {
 };
 SplitTiles split_tiles(const AttentionSizes& sizes, std::span<const AttentionRun> runs,
                        std::span<const AttentionTile> tiles, int64_t most_pairs);
+
+// Appends the tiles of the keys of `all`, whose gradients begin at all.to: cut at multiples of
+// `tile_keys` positions.
+void add_key_tiles(const KeyTile& all, int32_t tile_keys, std::vector<KeyTile>& tiles);
 
 // Of the whole batch, in the order of the work. Keys of a sequence are cut at multiples of
 // `tile_keys` positions. No two tiles write one place: the tile of a prefix's keys has the runs of

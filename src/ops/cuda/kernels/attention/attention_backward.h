@@ -1,7 +1,6 @@
 // Launchers of the backward of attention. With S the scores of the forward, P = exp(S - lse) and
 // dS = P (d_out v - delta), where delta = sum of d_out out: dv = sum of P d_out, dk = scale * sum
-// of dS q, dq = scale * sum of dS k. Nothing is added to what was there, and no two blocks of a
-// grid write one element.
+// of dS q, dq = scale * sum of dS k. No two blocks of a grid write one element.
 //
 // Order: dq adds keys in order, dk and dv add (row, query head) pairs in order, beginning with the
 // first row that attends a key of the tile; the runs of a key tile follow one another. In fp32
@@ -32,12 +31,13 @@ void attention_delta(cudaStream_t stream, const AttentionDeltaParams& params);
 // What both passes read.
 struct AttentionGradientInputs {
   AttentionSizes sizes;
-  const AttentionRun* runs;
-  const int32_t* blocks;  // the tables of the runs
-  const void* q;          // (N, H, W)
+  const AttentionRun* runs = nullptr;
+  const int32_t* blocks = nullptr;  // the tables of the runs
+  const void* q;                    // (N, H, W)
   const std::byte* pool;
   const float *lse, *delta;  // (N, H)
   const float* d_out;        // (N, H, D)
+  bool adds = false;         // to the gradients of earlier launches
 };
 
 struct QueryGradientParams {

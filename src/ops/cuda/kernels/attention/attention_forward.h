@@ -24,10 +24,13 @@ struct AttendParams {
   int32_t tile_pairs = 0;  // most pairs of a tile
   const void* q;           // (N, H, W)
   const std::byte* pool;
-  void* out;              // (N, H, D)
-  float* lse;             // (N, H) or null
-  float* partial_values;  // (partial pairs, KH, W)
-  float* partial_states;  // (partial pairs, KH, 2): maximum and sum
+  void* out;                        // (N, H, D)
+  float* lse;                       // (N, H) or null
+  float* partial_values = nullptr;  // (partial pairs, KH, W)
+  float* partial_states = nullptr;  // (partial pairs, KH, 2): maximum and sum
+  // (N, H, D), in place of out, of rows that attend their keys in several calls, without splits.
+  float* calls = nullptr;
+  bool merges = false;  // there were calls before
 };
 
 // Most pairs of a tile.

@@ -40,12 +40,11 @@ class WarpPairs {
     float* weights = shared_at<float>(ForwardLayout<kWidth>::kWeights);
     unrolled<kPairsOfWarp>([&](int i) {
       const int index = index_of(i), position = start + lane_index();
+      const bool attended = position >= pairs_.first_key(index) && position < pairs_.end_key(index);
       const float* q = shared_at<float>(ForwardLayout<kWidth>::kQueries) + index * kWidth;
       float score = 0;
       for (int d = 0; d < s_.width; ++d) score = fma_rn(q[d], keys[d * kKeyStride], score);
-      const int last = pairs_.position(index);
-      if (position < first_key_of(s_, last) || position > last) score = no_score();
-      weights[index * kFmaTokens + lane_index()] = weigh(i, score);
+      weights[index * kFmaTokens + lane_index()] = weigh(i, attended ? score : no_score());
     });
     sync_warp();
     unrolled<kPairsOfWarp>([&](int i) { add_values(i, weights + index_of(i) * kFmaTokens); });
@@ -69,6 +68,23 @@ class WarpPairs {
         if (column < s_.head_dim)
           store_element(s_.dtype, p.out, place * s_.head_dim + column,
                         finished_value(merged_[i][j], merged_state_[i]));
+      });
+    });
+  }
+
+  // Of a call with some of the keys.
+  RL_DEVICE void store_call(const AttendParams& p) const {
+    unrolled<kPairsOfWarp>([&](int i) {
+      if (index_of(i) >= pairs_.count()) return;
+      const int64_t place = pairs_.place(index_of(i));
+      float lse = p.merges ? p.lse[place] : no_score();
+      const SoftmaxFactors factors = merge_call(lse, merged_state_[i]);
+      sync_warp();  // every lane has read it
+      if (lane_index() == 0) p.lse[place] = lse;
+      unrolled<kValues>([&](int j) {
+        if (column_of(j) >= s_.head_dim) return;
+        float& to = p.calls[place * s_.head_dim + column_of(j)];
+        to = merge_value(p.merges ? to : 0.0f, merged_[i][j], factors);
       });
     });
   }
@@ -142,10 +158,12 @@ RL_KERNEL void RL_BOUNDS(kFmaThreads, 1) attend_fma_kernel(AttendParams p) {
     warp.add_step(step * kFmaTokens);
     if (steps.ends_split(step)) warp.merge_split();
   }
-  if (tile.split < 0)
-    warp.store(p);
-  else
+  if (tile.split >= 0)
     warp.store_partial(p, tile.partial);
+  else if (p.calls != nullptr)
+    warp.store_call(p);
+  else
+    warp.store(p);
 }
 
 template <int kWidth>

@@ -36,8 +36,8 @@ class WarpPairs {
         merged_(merged + warp_index() * kMmaPairs * kWidth + lane_index()) {
     unrolled<2>([&](int r) {
       index_[r] = warp_index() * kMmaPairs + lane_index() / 4 + 8 * r;
-      position_[r] = pairs.position(index_[r]);
-      first_key_[r] = first_key_of(s_, position_[r]);
+      first_key_[r] = pairs.first_key(index_[r]);
+      end_key_[r] = pairs.end_key(index_[r]);
     });
   }
 
@@ -66,7 +66,7 @@ class WarpPairs {
     unrolled<kScoreTiles>([&](int n) {
       unrolled<4>([&](int e) {
         const int r = e / 2, position = start + 8 * n + lane_index() % 4 * 2 + e % 2;
-        const bool attended = position >= first_key_[r] && position <= position_[r];
+        const bool attended = position >= first_key_[r] && position < end_key_[r];
         scores_[n][e] = attended ? scores_[n][e] * s_.scale : no_score();
         step_max[r] = max_of(step_max[r], scores_[n][e]);
       });
@@ -142,6 +142,28 @@ class WarpPairs {
     });
   }
 
+  // Of a call with some of the keys.
+  RL_DEVICE void store_call(const AttendParams& p) const {
+    float lse[2];
+    SoftmaxFactors factors[2];
+    unrolled<2>([&](int r) {
+      const bool reads = p.merges && index_[r] < pairs_.count();
+      lse[r] = reads ? p.lse[pairs_.place(index_[r])] : no_score();
+      factors[r] = merge_call(lse[r], state_[r]);
+    });
+    sync_warp();  // all lanes of a row have read it
+    unrolled<2>([&](int r) {
+      if (index_[r] >= pairs_.count()) return;
+      const int64_t place = pairs_.place(index_[r]);
+      if (lane_index() % 4 == 0) p.lse[place] = lse[r];
+      each_column(r, [&](int column, float value) {
+        if (column >= s_.head_dim) return;
+        float& to = p.calls[place * s_.head_dim + column];
+        to = merge_value(p.merges ? to : 0.0f, value, factors[r]);
+      });
+    });
+  }
+
   RL_DEVICE void store_partial(const AttendParams& p, int64_t partial) const {
     unrolled<2>([&](int r) {
       if (index_[r] >= pairs_.count()) return;
@@ -173,7 +195,7 @@ class WarpPairs {
   const AttentionSizes& s_;
   const bf16* queries_;
   float* merged_;
-  int index_[2], position_[2], first_key_[2];
+  int index_[2], first_key_[2], end_key_[2];
   SoftmaxState state_[2], merged_state_[2];  // sums of state_ are this lane's part within a split
   float scores_[kScoreTiles][4], values_[kValueTiles][4];
 };
@@ -220,10 +242,12 @@ RL_KERNEL void RL_BOUNDS(MmaTiles<kWidth>::kWarps* kLanes, 1) attend_mma_kernel(
     if (tile.split < 0) warp.merge_split(first_split, step + 1 == steps.end);
     first_split = false;
   }
-  if (tile.split < 0)
-    warp.store(p);
-  else
+  if (tile.split >= 0)
     warp.store_partial(p, tile.partial);
+  else if (p.calls != nullptr)
+    warp.store_call(p);
+  else
+    warp.store(p);
 }
 
 template <int kWidth>

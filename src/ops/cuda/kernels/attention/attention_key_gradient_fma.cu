@@ -56,7 +56,7 @@ class WarpKeys {
     });
   }
 
-  RL_DEVICE void store(int kv_head) const {
+  RL_DEVICE void store(int kv_head, bool adds) const {
     unrolled<kKeysOfWarp>([&](int i) {
       const int position = start_ + row_of(i);
       if (position < tile_.first_key || position >= tile_.end_key) return;
@@ -65,8 +65,8 @@ class WarpKeys {
       float* dv = dk + int64_t{s_.kv_heads} * s_.head_dim;
       unrolled<kColumns>([&](int j) {
         if (column_of(j) >= s_.head_dim) return;
-        dk[column_of(j)] = dk_[i][j];
-        dv[column_of(j)] = dv_[i][j];
+        put_gradient(dk[column_of(j)], dk_[i][j], adds);
+        put_gradient(dv[column_of(j)], dv_[i][j], adds);
       });
     });
   }
@@ -152,7 +152,7 @@ RL_KERNEL void RL_BOUNDS(kFmaThreads, 1) key_gradient_fma_kernel(KeyGradientPara
       warp.add_step(in, pairs, index);
     }
   }
-  warp.store(kv_head);
+  warp.store(kv_head, in.adds);
 }
 
 template <int kWidth>

@@ -103,7 +103,7 @@ class WarpKeys {
     });
   }
 
-  RL_DEVICE void store(int kv_head) const {
+  RL_DEVICE void store(int kv_head, bool adds) const {
     unrolled<2>([&](int r) {
       if (position_[r] < tile_.first_key || position_[r] >= tile_.end_key) return;
       float* dk = tile_.to + (position_[r] - tile_.first_key) * tile_.stride +
@@ -113,8 +113,8 @@ class WarpKeys {
         unrolled<2>([&](int c) {
           const int column = first_column_ + 8 * n + lane_index() % 4 * 2 + c;
           if (column >= s_.head_dim) return;
-          dk[column] = dk_[n][2 * r + c] * s_.scale;
-          dv[column] = dv_[n][2 * r + c];
+          put_gradient(dk[column], dk_[n][2 * r + c] * s_.scale, adds);
+          put_gradient(dv[column], dv_[n][2 * r + c], adds);
         });
       });
     });
@@ -175,7 +175,7 @@ RL_KERNEL void RL_BOUNDS(MmaTiles<kWidth>::kWarps* kLanes, 1)
       sync_block();  // no warp reads this step any more
     }
   }
-  warp.store(kv_head);
+  warp.store(kv_head, in.adds);
 }
 
 template <int kWidth>

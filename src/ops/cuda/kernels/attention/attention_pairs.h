@@ -27,6 +27,11 @@ RL_DEVICE PairSpan pairs_of_keys(const AttentionSizes& s, const AttentionRun& ru
   return {first * s.group, larger(first, end) * s.group};
 }
 
+// Writes a gradient, or adds it to that of earlier launches.
+RL_DEVICE void put_gradient(float& to, float gradient, bool adds) {
+  to = adds ? to + gradient : gradient;
+}
+
 // P and dS of a pair and a key: zeros if the pair does not attend it.
 struct PairWeight {
   float p, ds;

@@ -15,6 +15,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "core/dtype.h"
@@ -47,6 +48,8 @@ struct AttentionRun {
   int32_t first_row, rows;
   int32_t first_position;
   int32_t table;  // index of its first block id
+  // The only keys of a call that has some of them, as far as the rows attend them: positions.
+  int32_t first_key = 0, end_key = std::numeric_limits<int32_t>::max();
 };
 
 struct AttentionTile {

@@ -47,9 +47,14 @@ struct TilePairs {
            at % sizes.group;
   }
   RL_DEVICE int count() const { return end - first; }
+  // Keys [first, end) that the pair at an index attends.
+  RL_DEVICE int first_key(int index) const {
+    return larger(run.first_key, first_key_of(sizes, position(index)));
+  }
+  RL_DEVICE int end_key(int index) const { return smaller(run.end_key, position(index) + 1); }
   // Keys that some pair attends.
-  RL_DEVICE int first_key() const { return first_key_of(sizes, position(0)); }
-  RL_DEVICE int end_key() const { return position(count() - 1) + 1; }
+  RL_DEVICE int first_key() const { return first_key(0); }
+  RL_DEVICE int end_key() const { return end_key(count() - 1); }
 };
 
 // Keys and values of one kv head of a sequence, of which positions outside [first, end) count as

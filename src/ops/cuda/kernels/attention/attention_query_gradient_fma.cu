@@ -43,13 +43,14 @@ class WarpQueries {
     unrolled<kPairs>([&](int i) { add_keys(i, slopes + index_of(i) * kFmaTokens); });
   }
 
-  RL_DEVICE void store(float* dqkv) const {
+  RL_DEVICE void store(const QueryGradientParams& p) const {
     unrolled<kPairs>([&](int i) {
       if (index_of(i) >= pairs_.count()) return;
       const int64_t place = pairs_.place(index_of(i));
-      float* to = dqkv + place / s_.heads * gradient_width(s_) + place % s_.heads * s_.head_dim;
+      float* to = p.dqkv + place / s_.heads * gradient_width(s_) + place % s_.heads * s_.head_dim;
       unrolled<kColumns>([&](int j) {
-        if (column_of(j) < s_.head_dim) to[column_of(j)] = gradient_[i][j] * s_.scale;
+        if (column_of(j) < s_.head_dim)
+          put_gradient(to[column_of(j)], gradient_[i][j] * s_.scale, p.in.adds);
       });
     });
   }
@@ -60,7 +61,7 @@ class WarpQueries {
 
   // dS of a pair and the lane's key.
   RL_DEVICE float slope(int i, int position) const {
-    const int index = index_of(i), last = pairs_.position(index);
+    const int index = index_of(i);
     const float* q = shared_at<float>(Layout::kQueries) + index * kWidth;
     const float* d_out = shared_at<float>(Layout::kGradients) + index * kWidth;
     const float* key = shared_at<float>(Layout::kKeys) + lane_index();
@@ -70,7 +71,7 @@ class WarpQueries {
       score = fma_rn(q[d], key[d * Layout::kKeyStride], score);
       dp = fma_rn(d_out[d], value[d], dp);
     }
-    const bool attended = position >= first_key_of(s_, last) && position <= last;
+    const bool attended = position >= pairs_.first_key(index) && position < pairs_.end_key(index);
     return pair_weight(attended, score, dp, lse_[i], delta_[i]).ds;
   }
 
@@ -111,7 +112,7 @@ RL_KERNEL void RL_BOUNDS(kFmaThreads, 1) query_gradient_fma_kernel(QueryGradient
     sync_block();
     warp.add_step(start);
   }
-  warp.store(p.dqkv);
+  warp.store(p);
 }
 
 template <int kWidth>

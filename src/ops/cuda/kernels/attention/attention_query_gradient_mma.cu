@@ -28,8 +28,8 @@ class WarpQueries {
       : pairs_(pairs), s_(pairs.sizes) {
     unrolled<2>([&](int r) {
       index_[r] = warp_index() * kMmaPairs + lane_index() / 4 + 8 * r;
-      position_[r] = pairs.position(index_[r]);
-      first_key_[r] = first_key_of(s_, position_[r]);
+      first_key_[r] = pairs.first_key(index_[r]);
+      end_key_[r] = pairs.end_key(index_[r]);
       lse_[r] = in.lse[pairs.place(index_[r])];
       delta_[r] = in.delta[pairs.place(index_[r])];
     });
@@ -65,7 +65,7 @@ class WarpQueries {
     unrolled<kScoreTiles>([&](int n) {
       unrolled<4>([&](int e) {
         const int r = e / 2, position = start + 8 * n + lane_index() % 4 * 2 + e % 2;
-        const bool attended = position >= first_key_[r] && position <= position_[r];
+        const bool attended = position >= first_key_[r] && position < end_key_[r];
         slopes_[n][e] =
             pair_weight(attended, scores_[n][e] * s_.scale, slopes_[n][e], lse_[r], delta_[r]).ds;
       });
@@ -86,15 +86,17 @@ class WarpQueries {
     });
   }
 
-  RL_DEVICE void store(float* dqkv) const {
+  RL_DEVICE void store(const QueryGradientParams& p) const {
     unrolled<2>([&](int r) {
       if (index_[r] >= pairs_.count()) return;
       const int64_t place = pairs_.place(index_[r]);
-      float* to = dqkv + place / s_.heads * gradient_width(s_) + place % s_.heads * s_.head_dim;
+      float* to = p.dqkv + place / s_.heads * gradient_width(s_) + place % s_.heads * s_.head_dim;
       unrolled<kGradientTiles>([&](int n) {
-        const int column = 8 * n + lane_index() % 4 * 2;
-        if (column < s_.head_dim) to[column] = gradient_[n][2 * r] * s_.scale;
-        if (column + 1 < s_.head_dim) to[column + 1] = gradient_[n][2 * r + 1] * s_.scale;
+        unrolled<2>([&](int c) {
+          const int column = 8 * n + lane_index() % 4 * 2 + c;
+          if (column < s_.head_dim)
+            put_gradient(to[column], gradient_[n][2 * r + c] * s_.scale, p.in.adds);
+        });
       });
     });
   }
@@ -106,7 +108,7 @@ class WarpQueries {
 
   const TilePairs& pairs_;
   const AttentionSizes& s_;
-  int index_[2], position_[2], first_key_[2];
+  int index_[2], first_key_[2], end_key_[2];
   float lse_[2], delta_[2];
   float scores_[kScoreTiles][4], slopes_[kScoreTiles][4], gradient_[kGradientTiles][4];
 };
@@ -139,7 +141,7 @@ RL_KERNEL void RL_BOUNDS(MmaTiles<kWidth>::kWarps* kLanes, 1)
     warp.add_keys();
     sync_block();  // no warp reads this step any more
   }
-  warp.store(p.dqkv);
+  warp.store(p);
 }
 
 template <int kWidth>

@@ -38,9 +38,20 @@ RL_DEVICE float merge_value(float total, float split, const SoftmaxFactors& fact
   return fma_rn(total, factors.before, split * factors.added);
 }
 
+RL_DEVICE float log_sum_exp(const SoftmaxState& state) { return state.max + log_of(state.sum); }
+
+// Factors of what earlier calls gave a pair, with this lse, and of what was summed in this one,
+// where each call has some keys (ops/attention.h). lse becomes that of all.
+RL_DEVICE SoftmaxFactors merge_call(float& lse, const SoftmaxState& call) {
+  if (call.sum == 0) return {1.0f, 0.0f};
+  const float own = log_sum_exp(call), max = max_of(lse, own);
+  const float before = weight_of(lse, max), added = weight_of(own, max), all = before + added;
+  lse = max + log_of(all);
+  return {before / all, added / all / call.sum};
+}
+
 RL_DEVICE float finished_value(float value, const SoftmaxState& state) {
   return value / state.sum + 0.0f;
 }
-RL_DEVICE float log_sum_exp(const SoftmaxState& state) { return state.max + log_of(state.sum); }
 
 }  // namespace rl::cuda
