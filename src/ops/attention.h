@@ -26,9 +26,10 @@
 //   read.
 // - out is rounded once to the compute dtype; lse = max + log(sum) in fp32.
 // - A row may attend its keys in several calls, each with some runs of keys (AttentionRows::runs),
-//   which are visited in their order. Within a call all is as above. Of a call's output o and lse l
-//   and those of the calls before, O and L: with m = max(L, l), a = exp(L - m) and b = exp(l - m),
-//   O becomes (a O + b o) / (a + b) and L becomes m + log(a + b), in fp32.
+//   which are visited in their order; on a GPU each run is a call of its own, the last one first.
+//   Within a call all is as above. Of a call's output o and lse l and those of the calls before, O
+//   and L: with m = max(L, l), a = exp(L - m) and b = exp(l - m), O becomes (a O + b o) / (a + b)
+//   and L becomes m + log(a + b), in fp32.
 // - D is even, at most kMaxHeadDim, P a multiple of 16; q heads H are a multiple of kv heads KH.
 //
 // Backward: P = exp(scores - lse), with scores computed as in the forward; dS = P (d_out v - d_out
