@@ -16,12 +16,6 @@ const char* bf16_reason() {
 }
 
 const char* works() { return ""; }
-const char* no_async() {
-  return "async: unavailable, because this build only alternates rollout and training";
-}
-const char* no_distributed() {
-  return "distributed: unavailable, because this build runs in one process on one machine";
-}
 
 const char* gloo_absence() {
   static const auto& found = *new std::string([] {
@@ -41,7 +35,7 @@ struct Feature {
 };
 constexpr Feature kFeatures[] = {
     {"cpu", works},         {"bf16", bf16_reason},  {"cuda", cuda_absence},
-    {"sync", works},        {"async", no_async},    {"distributed", no_distributed},
+    {"sync", works},        {"async", works},       {"distributed", works},
     {"gguf", works},        {"safetensors", works}, {"grpo", works},
     {"gloo", gloo_absence},
 };

@@ -1,4 +1,4 @@
-// Messages between the memories of devices, which pass by the memory of the host: what a library
+// Messages between the memories of devices, not through the memory of the host: what a library
 // such as NCCL provides to one group of ranks. Collectives on values of a device are built on it as
 // those on values of the host are on a Transport, so sums have the same order (comm/rank_order.h),
 // unless a group wants that of the library.

@@ -1,6 +1,8 @@
 #include "comm/device_steps.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "core/clock.h"
 
@@ -9,20 +11,37 @@ namespace {
 
 constexpr uint64_t kSlotAlignment = 256;
 
+constexpr std::chrono::milliseconds kNewsPause{5};
+
+// What a device or its library reports may come of another rank that is gone or hangs. Throws what
+// the transport learns of one in time.
+void hear_news(Transport& transport) {
+  const int64_t until = real_clock().now_ns() + Transport::kNewsNs;
+  do {
+    transport.check();
+    std::this_thread::sleep_for(kNewsPause);
+  } while (real_clock().now_ns() < until);
+}
+
 DeviceSteps::Call call_of(const Exchange& step) {
   return {step.channel, step.what, step.deadline_ns};
 }
 
-// An Error of the messages is one of this rank, which the others learn. One of the transport they
-// know.
+// An Error of the messages in a call is one of this rank, which the others learn, unless it comes
+// of another rank. One of the transport they know.
 template <typename Run>
-void run_or_fail(Transport& transport, const Run& run) {
+void run_or_fail(Transport& transport, std::string_view what, const Run& run) {
   try {
     run();
   } catch (const RankError&) {
     throw;
-  } catch (const Error& error) {
+  } catch (Error& error) {
+    error.message = str(what, ": ", error.message);
+    if (error.code == Code::kIo) hear_news(transport);
     transport.fail(error.message);
+    throw;
+  } catch (const std::exception& error) {
+    transport.fail(str(what, ": ", error.what()));
     throw;
   }
 }
@@ -49,13 +68,13 @@ std::vector<Partner> partners_of(const Exchange& step) {
   return all;
 }
 
-void require_agreement(const Partner& partner, const Exchange& step) {
+void require_agreement(const Partner& partner) {
   if (partner.own.sent == partner.other.expected && partner.own.expected == partner.other.sent)
     return;
-  throw Error(Code::kIncompatible, str("rank ", partner.rank, " called ", step.what, " with ",
-                                       partner.other.sent, " bytes for this rank and expects ",
-                                       partner.other.expected, ", while this rank expects ",
-                                       partner.own.expected, " and has ", partner.own.sent))
+  throw Error(Code::kIncompatible, str("rank ", partner.rank, " has ", partner.other.sent,
+                                       " bytes for this rank and expects ", partner.other.expected,
+                                       ", while this rank expects ", partner.own.expected,
+                                       " and has ", partner.own.sent))
       .with_location(str("rank ", partner.rank));
 }
 
@@ -63,7 +82,7 @@ void require_agreement(const Partner& partner, const Exchange& step) {
 
 DeviceSteps::DeviceSteps(DeviceRanks ranks, const Call& joining) : group_(std::move(ranks)) {
   rank_ = number_of(group_.transport->rank());
-  run_or_fail(*group_.transport, [&] {
+  run_or_fail(*group_.transport, joining.what, [&] {
     DeviceMessages& messages = *group_.messages;
     std::vector<std::byte> id(messages.id_bytes());
     if (rank_ == 0) id = messages.make_id();
@@ -82,17 +101,17 @@ void DeviceSteps::share_id(const Call& call, std::vector<std::byte>& id) {
   group_.transport->exchange({call.channel, call.what, out, in, call.deadline_ns});
 }
 
-void DeviceSteps::begin(const Exchange& first) {
-  std::vector<Partner> partners = partners_of(first);
+void DeviceSteps::begin(const Exchange& all) {
+  std::vector<Partner> partners = partners_of(all);
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   for (Partner& each : partners) {
     out.push_back({each.rank, std::as_bytes(std::span(&each.own, 1))});
     in.push_back({each.rank, std::as_writable_bytes(std::span(&each.other, 1))});
   }
-  group_.transport->exchange({first.channel, first.what, out, in, first.deadline_ns});
-  run_or_fail(*group_.transport, [&] {
-    for (const Partner& each : partners) require_agreement(each, first);
+  group_.transport->exchange({all.channel, all.what, out, in, all.deadline_ns});
+  run_or_fail(*group_.transport, all.what, [&] {
+    for (const Partner& each : partners) require_agreement(each);
     group_.messages->begin();
   });
 }
@@ -102,12 +121,13 @@ void DeviceSteps::exchange(const Exchange& step) {
   std::vector<Incoming> in(step.in.begin(), step.in.end());
   for (Outgoing& each : out) each.to = number_of(each.to);
   for (Incoming& each : in) each.from = number_of(each.from);
-  run_or_fail(*group_.transport,
+  run_or_fail(*group_.transport, step.what,
               [&] { group_.messages->exchange(out, in, [&] { require_ranks(call_of(step)); }); });
 }
 
 void DeviceSteps::copy(std::span<const std::byte> from, std::byte* to) {
-  run_or_fail(*group_.transport, [&] { group_.messages->copy(from, to); });
+  run_or_fail(*group_.transport, "a copy within the device",
+              [&] { group_.messages->copy(from, to); });
 }
 
 uint64_t DeviceSteps::slot_bytes() const {
@@ -116,30 +136,33 @@ uint64_t DeviceSteps::slot_bytes() const {
 }
 
 void DeviceSteps::reduce(Reduction reduction, const Values& out) {
-  run_or_fail(*group_.transport, [&] { group_.messages->reduce(reduction, slot_bytes(), out); });
+  run_or_fail(*group_.transport, "a sum on the device",
+              [&] { group_.messages->reduce(reduction, slot_bytes(), out); });
 }
 
 void DeviceSteps::reduce_scatter_own_order(const Call& call, const DividedValues& all) {
-  run_or_fail(*group_.transport, [&] {
+  run_or_fail(*group_.transport, call.what, [&] {
     group_.messages->reduce_scatter_own_order(all, [&] { require_ranks(call); });
   });
 }
 
 void DeviceSteps::all_reduce_own_order(const Call& call, const Values& values) {
-  run_or_fail(*group_.transport,
+  run_or_fail(*group_.transport, call.what,
               [&] { group_.messages->all_reduce_own_order(values, [&] { require_ranks(call); }); });
 }
 
 void DeviceSteps::end(const Call& call) {
-  run_or_fail(*group_.transport, [&] { group_.messages->complete([&] { require_ranks(call); }); });
+  run_or_fail(*group_.transport, call.what,
+              [&] { group_.messages->complete([&] { require_ranks(call); }); });
 }
 
-// All ranks had come, so which of the devices is late cannot be known: the first rank that says so
-// is named by all.
+// All ranks had come. Unless one of them hangs since, which of the devices is late cannot be known:
+// the first rank that says so is named by all.
 void DeviceSteps::require_ranks(const Call& call) {
   Transport& transport = *group_.transport;
   transport.check();
   if (call.deadline_ns < 0 || real_clock().now_ns() < call.deadline_ns) return;
+  hear_news(transport);
   const std::string why = str("its device did not end ", call.what, " in time");
   transport.fail(why);
   transport.check();

@@ -31,9 +31,9 @@ class DeviceSteps {
   // ended the ranks' Transport.
   DeviceSteps(DeviceRanks ranks, const Call& joining);
 
-  // Before the first step of a call: waits for the ranks of that step. Error(kIncompatible) names
-  // both ends of a message that disagree about its size.
-  void begin(const Exchange& first);
+  // Before the first step of a call: waits for the ranks of its messages, whose sizes those of all
+  // steps follow from. Error(kIncompatible) names both ends of one that disagree about its size.
+  void begin(const Exchange& all);
   // Messages of the host's numbering; their memory is the device's. Complete after end().
   void exchange(const Exchange& step);
   // Within the device.

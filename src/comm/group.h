@@ -40,7 +40,7 @@ struct GroupOptions {
   // ranks make the group together.
   std::shared_ptr<StagedValues> staging = nullptr;
   std::shared_ptr<DeviceMessages> device = nullptr;
-  // Whether it is these messages that add up fp32 and bf16, in an order of their own.
+  // Whether the library of `device` adds up sums of fp32 and bf16, in its own order.
   bool own_order_on_devices = false;
 
   GroupOptions named(const char* name) const {

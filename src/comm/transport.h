@@ -47,6 +47,9 @@ struct Exchange {
 
 class Transport {
  public:
+  // A rank that is gone, or has hung for the timeout, is known to the others within this time.
+  static constexpr int64_t kNewsNs = 800 * 1000000;
+
   // Leaves the ranks: whoever waits for this one, or will, fails and names it. No exchange of this
   // rank may run.
   virtual ~Transport() = default;

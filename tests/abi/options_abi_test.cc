@@ -249,6 +249,10 @@ TEST(AbiLibrary, FeaturesSayWhyNot) {
   EXPECT_GT(count, 3u);
   uint32_t available = 1;
   const char* reason = nullptr;
+  for (const char* name : {"sync", "async", "distributed"}) {
+    EXPECT_RL_OK(rl_feature(name, RL_NUL_TERMINATED, &available, &reason, &err));
+    EXPECT_EQ(available, 1u) << reason;
+  }
   EXPECT_RL_OK(rl_feature("cuda", 4, &available, &reason, &err));
   EXPECT_EQ(available, 0u);
   // No plugin of GPUs lies beside the library of a build tree.

@@ -20,6 +20,7 @@ constexpr int64_t kShortNs = 300 * 1000000;
 struct Faults {
   bool joining = false, exchange = false;  // an Error
   bool never_complete = false;
+  int64_t lost_after_ns = -1;  // the device, once a call is to complete; negative: it is not
 };
 
 // Devices that are as late as they may be: everything runs in complete(). Messages go over
@@ -69,6 +70,10 @@ class FakeMessages final : public DeviceMessages {
   }
   void complete(StillThere still_there) override {
     while (faults_.never_complete) still_there();
+    if (faults_.lost_after_ns >= 0) {
+      std::this_thread::sleep_for(std::chrono::nanoseconds(faults_.lost_after_ns));
+      throw Error(Code::kDeviceLost, "the device is gone");
+    }
     for (; !work_.empty(); work_.pop_front()) work_.front()();
   }
 
@@ -159,6 +164,15 @@ Code code_of(const std::exception_ptr& thrown) {
     return error.code;
   }
   return Code::kOk;
+}
+
+std::string message_of(const std::exception_ptr& thrown) {
+  try {
+    if (thrown != nullptr) std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    return error.message;
+  }
+  return "";
 }
 
 void all_reduce_on_device(Group& group) {
@@ -271,11 +285,16 @@ TEST(DeviceCalls, OfOtherKindsAreRefused) {
   });
 }
 
-// Rank 1 has more values, or values of the host, or, where devices add up, other pieces.
+// Rank 1 has more values, also some that differ in the last chunk of a sum alone, or values of the
+// host, or, where devices add up, other pieces.
 TEST(DeviceCalls, ThatDifferNameBothEnds) {
   const auto larger = Ranks().attempt(2, [](Group& group) {
     DeviceArray<float> values(values_at<float>(0, group.rank() == 1 ? 8 : 4));
     group.broadcast(values.values(), 0);
+  });
+  const auto longer = Ranks().attempt(2, [](Group& group) {
+    DeviceArray<float> values(values_at<float>(0, group.rank() == 1 ? 500 : 400));
+    group.all_reduce(values.values());
   });
   const auto of_host = Ranks().attempt(2, [](Group& group) {
     std::vector<float> host(4);
@@ -286,15 +305,19 @@ TEST(DeviceCalls, ThatDifferNameBothEnds) {
     DeviceArray<float> values(values_at<float>(group.rank(), 8));
     group.reduce_scatter(values.values(), Pieces{{0, group.rank() == 1 ? 2u : 4u, 8}});
   });
-  for (const auto& thrown :
-       {larger[0], larger[1], of_host[0], of_host[1], divided[0], divided[1]}) {
-    ASSERT_NE(thrown, nullptr);
-    try {
-      std::rethrow_exception(thrown);
-    } catch (const RankError& error) {
-      EXPECT_TRUE(contains(error.message, "bytes")) << error.message;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code, Code::kIncompatible) << error.message;
+  for (const std::exception_ptr& each : longer) EXPECT_TRUE(contains(message_of(each), "1000"));
+  for (const auto& thrown : {larger, longer, of_host, divided}) {
+    for (int rank = 0; rank < 2; ++rank) {
+      ASSERT_NE(thrown[static_cast<size_t>(rank)], nullptr);
+      try {
+        std::rethrow_exception(thrown[static_cast<size_t>(rank)]);
+      } catch (const RankError& error) {
+        EXPECT_EQ(error.rank, 1 - rank);
+        EXPECT_TRUE(contains(error.message, "bytes")) << error.message;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code, Code::kIncompatible) << error.message;
+        EXPECT_TRUE(contains(error.message, str("rank ", 1 - rank))) << error.message;
+      }
     }
   }
 }
@@ -312,18 +335,36 @@ TEST(DeviceCalls, NameARankThatDoesNotCome) {
   }
 }
 
-// Both ends of the messages wait for the device of rank 1.
-TEST(DeviceCalls, EndInTimeWhenADeviceDoesNot) {
+// No device ends: the first rank that says so is named by both.
+TEST(DeviceCalls, EndInTimeWhenDevicesDoNot) {
   const Ranks ranks{.timeout_ns = kShortNs,
                     .faults = [](int) { return Faults{.never_complete = true}; }};
   const auto thrown = ranks.attempt(2, all_reduce_on_device);
+  std::vector<int> named;
   for (const std::exception_ptr& each : thrown) {
     ASSERT_NE(each, nullptr);
     try {
       std::rethrow_exception(each);
     } catch (const RankError& error) {
       EXPECT_TRUE(contains(error.message, "did not end all_reduce on axis all")) << error.message;
+      named.push_back(error.rank);
     }
+  }
+  ASSERT_EQ(named.size(), 2u);
+  EXPECT_EQ(named[0], named[1]);
+}
+
+// The ranks learn that rank 1 is gone after the others have waited for their devices in vain, or
+// their library has met an error of the network.
+TEST(DeviceCalls, NameTheRankThatIsGoneAndNotTheOneThatSaysSoFirst) {
+  for (const bool exchange_fails : {false, true}) {
+    const Ranks ranks{.timeout_ns = kShortNs, .faults = [&](int rank) {
+                        if (rank == 1) return Faults{.lost_after_ns = kShortNs * 3 / 2};
+                        return Faults{.exchange = exchange_fails, .never_complete = true};
+                      }};
+    const auto thrown = ranks.attempt(3, all_reduce_on_device);
+    expect_named({thrown[0], nullptr, thrown[2]}, 1);
+    EXPECT_EQ(code_of(thrown[1]), Code::kDeviceLost);
   }
 }
 

@@ -36,9 +36,12 @@ constexpr size_t kMaxPayload = 1 << 22;
 constexpr size_t kMaxQueued = 1 << 20;  // beyond it no heartbeats are added
 constexpr size_t kHeadBytes = 5;
 
+constexpr int64_t kLongestIntervalNs = 250 * kMillisecondNs;
+static_assert(Watch::kGraceNs + kLongestIntervalNs < Transport::kNewsNs);
+
 int64_t interval_of(int64_t timeout_ns) {
-  if (timeout_ns < 0) return 250 * kMillisecondNs;
-  return std::clamp(timeout_ns / 8, 5 * kMillisecondNs, 250 * kMillisecondNs);
+  if (timeout_ns < 0) return kLongestIntervalNs;
+  return std::clamp(timeout_ns / 8, 5 * kMillisecondNs, kLongestIntervalNs);
 }
 
 Socket make_waker() {

@@ -214,6 +214,9 @@ void NcclMessages::run(const Calls& calls) {
     if (error.code == Code::kDeviceLost) compute_.lose(error);
     abort();
     throw;
+  } catch (...) {
+    abort();
+    throw;
   }
 }
 
@@ -245,8 +248,10 @@ void NcclMessages::wait_until(const Done& done, StillThere still_there) {
 bool NcclMessages::has_settled() {
   NcclResult state = NcclResult::kSuccess;
   RL_NCCL(nccl_, comm_, nccl_.CommGetAsyncError(comm_, &state));
-  RL_NCCL(nccl_, comm_, state);
-  return state == NcclResult::kSuccess;
+  if (state == NcclResult::kSuccess || state == NcclResult::kInProgress)
+    return state == NcclResult::kSuccess;
+  fail_nccl(nccl_, comm_, state, "what its communicator was given to do",
+            str("rank ", rank_, " of ", size_, ", device ", compute_.device_index()));
 }
 
 bool NcclMessages::has_ended() {
