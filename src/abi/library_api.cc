@@ -34,10 +34,9 @@ struct Feature {
   const char* (*reason)();  // empty: available
 };
 constexpr Feature kFeatures[] = {
-    {"cpu", works},         {"bf16", bf16_reason},  {"cuda", cuda_absence},
-    {"sync", works},        {"async", works},       {"distributed", works},
-    {"gguf", works},        {"safetensors", works}, {"grpo", works},
-    {"gloo", gloo_absence},
+    {"cpu", works},   {"bf16", bf16_reason},  {"cuda", cuda_absence}, {"sync", works},
+    {"async", works}, {"distributed", works}, {"gguf", works},        {"safetensors", works},
+    {"grpo", works},  {"gloo", gloo_absence},
 };
 
 #ifdef __clang__
