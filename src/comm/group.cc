@@ -103,9 +103,9 @@ class Group::Call {
     count();
     clear();
   }
-  // Before steps that exchange chunks of these messages: the ranks agree on the whole of them.
+  // Before steps on devices that exchange chunks of these messages: the ranks agree on the whole.
   void agree() {
-    if (way_ == Way::kDevice) begin_on_device();
+    begin_on_device();
     clear();
   }
   // What this rank gives to itself, once it has made a step.
@@ -334,8 +334,10 @@ void Group::reduce_in_chunks(Call& call, const Reduce& what) {
   const Slots slots = this->slots(call.way());
   const uint64_t chunk = slots.bytes / element_bytes(values.element);
   const Piece own = what.pieces[rank_];
-  queue_parts(call, values, what.pieces);
-  call.agree();
+  if (call.way() == Way::kDevice) {
+    queue_parts(call, values, what.pieces);
+    call.agree();
+  }
   // All ranks make as many steps as the longest piece needs, at least one.
   const uint64_t longest = std::max<uint64_t>(1, what.pieces.longest());
   std::vector<const std::byte*> parts(static_cast<size_t>(size()));

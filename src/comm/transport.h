@@ -47,7 +47,7 @@ struct Exchange {
 
 class Transport {
  public:
-  // A rank that is gone, or has hung for the timeout, is known to the others within this time.
+  // How long a rank waits for news of another that may be gone before it says it failed itself.
   static constexpr int64_t kNewsNs = 800 * 1000000;
 
   // Leaves the ranks: whoever waits for this one, or will, fails and names it. No exchange of this
